@@ -1,0 +1,16 @@
+package sqlite
+
+import "golang.org/x/sys/windows"
+
+// diskFree is the space that this user may still fill.
+func diskFree(dir string) (int64, error) {
+	name, err := windows.UTF16PtrFromString(dir)
+	if err != nil {
+		return 0, err
+	}
+	var free uint64
+	if err := windows.GetDiskFreeSpaceEx(name, &free, nil, nil); err != nil {
+		return 0, err
+	}
+	return int64(free), nil //nolint:gosec // sizes of real disks
+}
