@@ -79,10 +79,17 @@ func (t *tx) accept(a *store.Accept, hashes []keyHash, keys []byte) (store.Accep
 		if err != nil {
 			return store.Accepted{}, err
 		}
-		if ok {
-			first.Duplicate = first.EventID != a.Event.ID
-			return first, nil
+		if !ok {
+			continue
 		}
+		if first.EventID != a.Event.ID {
+			// Sent again after its own key ended and another event took it?
+			if own, known, err := t.accepted("id = ?", a.Event.ID); err != nil || known {
+				return own, err
+			}
+			first.Duplicate = true
+		}
+		return first, nil
 	}
 	if over := t.overBacklog(a.Jobs); over != nil {
 		if first, ok, err := t.accepted("id = ?", a.Event.ID); err != nil || ok {
@@ -198,12 +205,13 @@ func (t *tx) insertJobs(jobs []store.NewJob) error {
 		if i > 0 {
 			t.stamp()
 		}
+		// Due by the clock and not by the stamp, which runs ahead of a clock that was set back.
 		state, ended := event.Pending, int64(0)
 		if j.Observed {
 			state, ended = event.Observed, t.lastTime
 		}
 		err = t.exec("INSERT INTO jobs(seq, id, event, lane, state, created, due, ended) VALUES(?, ?, ?, ?, ?, ?, ?, ?)",
-			ev+int64(i), j.ID, ev, l.id, state, t.lastTime, t.lastTime, ended)
+			ev+int64(i), j.ID, ev, l.id, state, t.lastTime, t.now, ended)
 		if err != nil {
 			return err
 		}

@@ -32,12 +32,20 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error)
 // claimedBy repeats the answer of a claim that was sent before.
 func (t *tx) claimedBy(token event.ID, answer *store.Claimed) (bool, error) {
 	found := false
-	for _, l := range t.w.s.leases {
+	repeat := func(l *lease) error {
 		if l.token != token {
-			continue
+			return nil
 		}
 		found = true
-		if err := t.loadClaimed(l.seq, answer); err != nil {
+		return t.loadClaimed(l.seq, answer)
+	}
+	for _, l := range t.w.s.leases {
+		if err := repeat(l); err != nil {
+			return false, err
+		}
+	}
+	for _, l := range t.leased { // sent twice within this transaction
+		if err := repeat(l); err != nil {
 			return false, err
 		}
 	}
@@ -118,7 +126,7 @@ func (s *Store) Renew(ctx context.Context, leases []store.Lease, d time.Duration
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		for _, want := range leases {
-			if l := s.held(want); l != nil {
+			if l := s.held(want); l != nil && !t.ended(l) {
 				l.until = t.now + d.Microseconds()
 			} else {
 				lost = append(lost, want)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strconv"
+	"strings"
 
 	"zombiezen.com/go/sqlite"
 
@@ -18,14 +19,19 @@ func parseCursor(cursor string) (int64, error) {
 	if cursor == "" {
 		return 1 << 62, nil
 	}
-	n, err := strconv.ParseInt(cursor, 36, 64)
-	if err != nil || n <= 0 {
+	digits, ours := strings.CutPrefix(cursor, cursorMark)
+	n, err := strconv.ParseInt(digits, 36, 64)
+	if !ours || err != nil || n <= 0 {
 		return 0, store.ErrCursor
 	}
 	return n, nil
 }
 
-func formatCursor(seq int64) string { return strconv.FormatInt(seq, 36) }
+func formatCursor(seq int64) string { return cursorMark + strconv.FormatInt(seq, 36) }
+
+// cursorMark tells a cursor from words that are numbers to base 36: a client that sends "null" back at the end of a walk
+// would begin it anew, for ever.
+const cursorMark = "_"
 
 // Jobs implements store.Store. A page with a state, queue, source or endpoint reads the heads of the lanes' own index
 // and merges them, so that three dead jobs are found at once among a million delivered ones.

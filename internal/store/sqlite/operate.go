@@ -77,9 +77,9 @@ func (t *tx) replay(id, newJob event.ID, force bool) (store.Replayed, error) {
 		return store.Replayed{State: g.state}, nil
 	}
 	l := t.laneAt(g.lane)
-	now := t.stamp()
+	created := t.stamp()
 	err = t.exec("INSERT INTO jobs(seq, id, event, lane, state, created, due, replay_of) VALUES(?, ?, ?, ?, 0, ?, ?, ?)",
-		t.seq, newJob, g.event, g.lane, now, now, id)
+		t.seq, newJob, g.event, g.lane, created, t.now, id)
 	if err != nil {
 		return store.Replayed{}, err
 	}
@@ -97,7 +97,9 @@ func (t *tx) replay(id, newJob event.ID, force bool) (store.Replayed, error) {
 // Configured implements store.Store.
 func (s *Store) Configured(ctx context.Context, lanes []store.LaneID) error {
 	return s.do(ctx, false, func(t *tx) error {
-		t.noted = make(map[*lane]int64, len(lanes))
+		if t.noted == nil { // another of this transaction may have noted some
+			t.noted = make(map[*lane]int64, len(lanes))
+		}
 		for _, id := range lanes {
 			l, err := t.lane(id)
 			if err != nil {

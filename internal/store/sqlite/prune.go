@@ -100,6 +100,9 @@ func (t *tx) dropSpent(ev int64) error {
 	if err != nil || jobs < 0 {
 		return err
 	}
+	if err := t.exec("UPDATE sequence SET next = ?", t.seq); err != nil {
+		return err
+	}
 	for _, q := range []string{
 		"DELETE FROM jobs WHERE event = ? AND replay_of IS NOT NULL",
 		"DELETE FROM events WHERE seq = ?",

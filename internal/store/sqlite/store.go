@@ -42,8 +42,9 @@ const (
 	// lockWait bounds how long Open waits for a lock that is just being given up, as in a quick stop and start.
 	lockWait = 3 * time.Second
 	readers  = 2
-	// writerCache holds the upper levels of a million remembered keys; a smaller one costs a read per accept.
-	writerCache = "PRAGMA cache_size = -65536"
+	// A balanced page makes SQLite walk its whole cache at the commit, so a large cache costs more than it saves: 64 MiB
+	// measured 0.7 ms a commit, while a page that is not in 8 MiB is a copy from the system's cache.
+	writerCache = "PRAGMA cache_size = -8192"
 )
 
 // Store is the embedded store; see store.Store for the contract of its methods.
@@ -219,6 +220,7 @@ func (s *Store) load() error {
 		return err
 	}
 	for _, q := range []string{
+		"SELECT next, 0 FROM sequence",
 		"SELECT coalesce(max(seq + max(jobs, 1)), 1), coalesce(max(accepted), 0) FROM (SELECT seq, jobs, accepted FROM events ORDER BY seq DESC LIMIT 1)",
 		"SELECT coalesce(max(seq + 1), 1), coalesce(max(created), 0) FROM (SELECT seq, created FROM jobs ORDER BY seq DESC LIMIT 1)",
 	} {

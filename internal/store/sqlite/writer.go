@@ -333,11 +333,11 @@ func (t *tx) apply() {
 	for l, at := range t.noted {
 		l.noted = at
 	}
+	for _, id := range t.freed { // before the new leases: one transaction may end a life and begin the next
+		delete(s.leases, id)
+	}
 	for _, ls := range t.leased {
 		s.leases[ls.job] = ls
-	}
-	for _, id := range t.freed {
-		delete(s.leases, id)
 	}
 	s.mu.Unlock()
 	if t.wake {
