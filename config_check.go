@@ -1,0 +1,104 @@
+package anvil
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+)
+
+var namePattern = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,62}$`)
+
+// checkName checks the name of a source, queue or endpoint.
+func checkName(kind, name string) error {
+	article := "a"
+	if kind == "endpoint" {
+		article = "an"
+	}
+	switch lower := strings.ToLower(name); {
+	case namePattern.MatchString(name):
+		return nil
+	case name == "":
+		return fmt.Errorf("the %s needs a name", kind)
+	case namePattern.MatchString(lower):
+		return fmt.Errorf("'%s' is not %s %s name; did you mean '%s'?", name, article, kind, lower)
+	}
+	return fmt.Errorf("'%s' is not %s %s name: use a lower-case letter, then at most 62 lower-case letters, digits, '-' and '_'",
+		name, article, kind)
+}
+
+// bound is a number that must be positive and, unless limit is 0, at most limit.
+type bound struct {
+	word  string
+	value int64
+	limit int64
+	unit  func(int64) string
+}
+
+func (b bound) check() error {
+	switch {
+	case b.value <= 0:
+		return fmt.Errorf("%s must be greater than zero", b.word)
+	case b.limit > 0 && b.value > b.limit:
+		return fmt.Errorf("%s must be at most %s, not %s", b.word, b.unit(b.limit), b.unit(b.value))
+	}
+	return nil
+}
+
+// checkSet checks those numbers that are set; zero stands for the default.
+func checkSet(bounds ...bound) error {
+	for _, b := range bounds {
+		if b.value == 0 {
+			continue
+		}
+		if err := b.check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func countUnit(n int64) string { return strconv.FormatInt(n, 10) }
+func timeUnit(n int64) string  { return time.Duration(n).String() }
+func bytesUnit(n int64) string { return humanize.IBytes(uint64(n)) } //nolint:gosec // shown only when positive
+
+// suggest ends an error about an unknown word: with the known word that was probably meant, else with all of them.
+func suggest(word string, known []string) string {
+	best, bestDistance := "", 3 // two typing errors still make a hint, more make a guess
+	for _, k := range known {
+		if d := editDistance(word, k); d < bestDistance && d < len(k) {
+			best, bestDistance = k, d
+		}
+	}
+	if best != "" {
+		return fmt.Sprintf("; did you mean '%s'?", best)
+	}
+	all := slices.Sorted(slices.Values(known))
+	return "; known here: " + strings.Join(all, ", ")
+}
+
+// editDistance counts the letters to insert, remove or replace (Levenshtein). The words are short: the configuration's
+// author writes one, the other is ours.
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, diagonal+1, row[j]+1)
+		}
+	}
+	return row[len(b)]
+}

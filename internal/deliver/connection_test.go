@@ -1,0 +1,137 @@
+package deliver
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/caddy-anvil/anvil/internal/event"
+)
+
+const ok200 = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+
+func TestTransportNeverSendsARequestTwice(t *testing.T) {
+	for _, key := range []string{"Idempotency-Key", "X-Idempotency-Key"} {
+		for _, body := range []string{"", "payload"} {
+			t.Run(fmt.Sprintf("%s with %d bytes", key, len(body)), func(t *testing.T) {
+				var requests atomic.Int64
+				url := rawServer(t, func(c *rawConn) {
+					// A kept connection that breaks while its second request is unanswered is what makes Go's transport
+					// send again.
+					for n := 1; ; n++ {
+						if _, ok := c.readRequest(); !ok {
+							return
+						}
+						requests.Add(1)
+						if n == 2 || !c.write(ok200) {
+							return
+						}
+					}
+				})
+				c := newTestClient(t)
+				req := request(url, body, withHeaders(key, "k"))
+				wantClass(t, c.Send(t.Context(), req), event.ClassDelivered)
+				r := c.Send(t.Context(), req)
+				wantClass(t, r, event.ClassReset)
+				if n := requests.Load(); n != 2 || !r.Sent {
+					t.Errorf("the endpoint saw %d requests for two attempts (sent: %v)", n, r.Sent)
+				}
+			})
+		}
+	}
+}
+
+func TestKeptConnectionThatTheServerClosesCostsAtMostOneAttempt(t *testing.T) {
+	url := rawServer(t, func(c *rawConn) {
+		if _, ok := c.readRequest(); ok {
+			c.write(ok200) // it promises to stay open, and closes
+		}
+	})
+	c := newTestClient(t)
+	for i := range 50 {
+		r := c.Send(t.Context(), request(url, "x"))
+		if r.Attempt.Class == event.ClassReset {
+			r = c.Send(t.Context(), request(url, "x"))
+		}
+		if r.Attempt.Class != event.ClassDelivered {
+			t.Fatalf("event %d failed twice: %s", i, r.Attempt.Error)
+		}
+	}
+}
+
+func TestConnectionsAreUsedAgain(t *testing.T) {
+	const parallel, each = 20, 50
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	counting := &countingListener{Listener: l}
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }))
+	s.Listener = counting
+	s.Start()
+	defer s.Close()
+	c := newTestClient(t)
+	var wg sync.WaitGroup
+	for range parallel {
+		wg.Go(func() {
+			for range each {
+				if r := c.Send(t.Context(), request(s.URL, "x")); r.Attempt.Class != event.ClassDelivered {
+					t.Errorf("failed: %s", r.Attempt.Error)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if n := counting.accepted.Load(); n > 3*parallel {
+		t.Errorf("%d connections for %d requests in %d lanes", n, parallel*each, parallel)
+	}
+}
+
+func TestAnswerThatNeverEndsHoldsNobodyAndStaysDelivered(t *testing.T) {
+	block := strings.Repeat("z", 32<<10)
+	for name, answer := range map[string]func(c *rawConn){
+		"flood": func(c *rawConn) {
+			for c.write(fmt.Sprintf("%x\r\n%s\r\n", len(block), block)) {
+			}
+		},
+		"stall":       func(c *rawConn) { c.untilClosed() },
+		"broken":      func(c *rawConn) { c.write("zz not a chunk\r\n") },
+		"ends midway": func(c *rawConn) { c.write("ff\r\nhalf") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			url := rawServer(t, func(c *rawConn) {
+				if _, ok := c.readRequest(); ok && c.write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n") {
+					answer(c)
+				}
+			})
+			began := time.Now()
+			r := newTestClient(t).Send(t.Context(), request(url, "x"))
+			wantClass(t, r, event.ClassDelivered)
+			if took := time.Since(began); took > 3*time.Second {
+				t.Errorf("it held the worker for %s", took)
+			}
+			if len(r.Attempt.Snippet) > maxText {
+				t.Errorf("snippet of %d bytes", len(r.Attempt.Snippet))
+			}
+		})
+	}
+}
+
+func TestHugeResponseHeadersAreRefused(t *testing.T) {
+	url := rawServer(t, func(c *rawConn) {
+		if _, ok := c.readRequest(); !ok || !c.write("HTTP/1.1 200 OK\r\n") {
+			return
+		}
+		for c.write("X-Filler: " + strings.Repeat("h", 4096) + "\r\n") {
+		}
+	})
+	r := newTestClient(t).Send(t.Context(), request(url, "x"))
+	wantClass(t, r, event.ClassReset)
+}
