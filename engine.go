@@ -1,0 +1,177 @@
+package anvil
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/google/uuid"
+	"go.uber.org/zap"
+
+	"github.com/caddy-anvil/anvil/internal/deliver"
+	"github.com/caddy-anvil/anvil/internal/event"
+	"github.com/caddy-anvil/anvil/internal/store"
+	"github.com/caddy-anvil/anvil/internal/worker"
+)
+
+// engines holds the open stores with their workers. Across a reload the old and the new configuration share one entry, so
+// that nothing is opened twice, claimed twice, or paused.
+var engines = caddy.NewUsagePool()
+
+const checkEvery = time.Second
+
+// engine is an open store and its workers. It outlives the configurations that attach to it; the newest one rules.
+type engine struct {
+	store  store.Store
+	worker *worker.Engine
+	client *deliver.Client
+	log    *zap.Logger
+
+	mu       sync.Mutex
+	attached []*attachment
+	drain    time.Duration
+
+	checkMu sync.Mutex
+	checked time.Time
+	health  error
+}
+
+// attachment is one configuration's hold on an engine.
+type attachment struct {
+	module storeModule
+	queues []string
+	detach func()
+}
+
+// acquireEngine opens the module's store, or joins who has it open.
+func acquireEngine(ctx context.Context, module storeModule, log *zap.Logger) (*engine, error) {
+	v, _, err := engines.LoadOrNew(module.poolKey(), func() (caddy.Destructor, error) {
+		s, err := module.open(ctx, log.Named("store"))
+		if err != nil {
+			return nil, err
+		}
+		client := deliver.NewClient(deliver.Options{})
+		e := &engine{store: s, client: client, log: log}
+		e.worker = worker.New(worker.Config{Store: s, Client: client, Log: log.Named("worker"), NewID: newID, Observer: workerMetrics{}})
+		e.worker.Start()
+		return e, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return v.(*engine), nil //nolint:forcetypeassert // the pool holds nothing else
+}
+
+// openEngines copies the pool's content: ranging holds its lock, which asking a store must not.
+func openEngines() []*engine {
+	var all []*engine
+	engines.Range(func(_, v any) bool {
+		if e, ok := v.(*engine); ok {
+			all = append(all, e)
+		}
+		return true
+	})
+	return all
+}
+
+// attach makes a configuration the ruling one, until its detach or a newer attach.
+func (e *engine) attach(module storeModule, queues []string, settings worker.Settings) *attachment {
+	a := &attachment{module: module, queues: queues}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.attached = append(e.attached, a)
+	e.drain = settings.DrainTimeout
+	module.apply(e.store)
+	a.detach = e.worker.Attach(settings)
+	return a
+}
+
+// detach may be called twice.
+func (e *engine) detach(a *attachment) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	i := slices.Index(e.attached, a)
+	if i < 0 {
+		return
+	}
+	e.attached = slices.Delete(e.attached, i, i+1)
+	a.detach()
+	if n := len(e.attached); n > 0 {
+		e.attached[n-1].module.apply(e.store)
+	}
+}
+
+// configuredQueues are those of the ruling configuration.
+func (e *engine) configuredQueues() []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if n := len(e.attached); n > 0 {
+		return e.attached[n-1].queues
+	}
+	return nil
+}
+
+// check tells whether the store works. It asks at most once a second, so that whoever may call a health check cannot make
+// us write.
+func (e *engine) check(ctx context.Context) error {
+	e.checkMu.Lock()
+	defer e.checkMu.Unlock()
+	if time.Since(e.checked) >= checkEvery {
+		e.health = e.store.Check(ctx)
+		e.checked = time.Now()
+	}
+	return e.health
+}
+
+// drainNow stops claiming and waits for what is under way, at most as long as the configuration says.
+func (e *engine) drainNow() {
+	e.mu.Lock()
+	limit := e.drain
+	e.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	e.worker.Drain(ctx)
+}
+
+// Destruct implements caddy.Destructor: nobody uses the store any more.
+func (e *engine) Destruct() error {
+	e.drainNow()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	e.worker.Stop(ctx)
+	e.client.Close()
+	e.reportLeft(ctx)
+	if err := e.store.Close(); err != nil {
+		return fmt.Errorf("closing store: %w", err)
+	}
+	return nil
+}
+
+// reportLeft logs what stays behind, since after a reload to another store nothing would deliver it.
+func (e *engine) reportLeft(ctx context.Context) {
+	stats, err := e.store.Stats(ctx)
+	if err != nil {
+		return
+	}
+	left := int64(0)
+	for i := range stats.Lanes {
+		left += stats.Lanes[i].Jobs[event.Pending] + stats.Lanes[i].Jobs[event.Running]
+	}
+	if left > 0 {
+		e.log.Info("closing a store that still has unfinished jobs; they go on when it is opened again",
+			zap.String("store", e.store.Describe()), zap.Int64("jobs", left))
+	}
+}
+
+// newID makes ids that grow with time within a process.
+func newID() event.ID {
+	id, err := uuid.NewV7()
+	if err != nil {
+		// Only the system's random source can fail, and Go ends the process when it does.
+		panic(fmt.Sprintf("making an id: %v", err))
+	}
+	return id
+}

@@ -1,0 +1,144 @@
+package worker
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/caddy-anvil/anvil/internal/event"
+	"github.com/caddy-anvil/anvil/internal/store"
+)
+
+// orphansAtOnce bounds one step of killing orphans.
+const orphansAtOnce = 100
+
+// keep keeps the store in order: lives that were lost, lanes, orphans, retention.
+func (e *Engine) keep() {
+	lives := time.NewTicker(e.every.Recover)
+	defer lives.Stop()
+	house := time.NewTicker(e.every.House)
+	defer house.Stop()
+	prune := time.NewTicker(e.every.Prune)
+	defer prune.Stop()
+	e.recoverLives()
+	for {
+		select {
+		case <-e.loops.Done():
+			return
+		case <-lives.C:
+			e.recoverLives()
+			e.flushLogs()
+		case <-prune.C:
+			e.prune()
+		case <-house.C:
+			e.keepHouse(house)
+		case <-e.refresh:
+			e.keepHouse(house)
+		}
+	}
+}
+
+func (e *Engine) recoverLives() {
+	got, err := e.store.Recover(e.loops)
+	if err != nil {
+		e.complain("recovering lost attempts", err)
+		return
+	}
+	if n := got.Returned + len(got.Dead); n > 0 {
+		e.log.Warn("attempts were lost, their leases ran out; their jobs run again", zap.Int("jobs", n))
+	}
+	e.died(got.Dead)
+}
+
+func (e *Engine) died(jobs []event.Job) {
+	for i := range jobs {
+		j := &jobs[i]
+		e.observer.Dead(j.Source, j.Endpoint, j.DeadReason)
+		e.logDead(j, j.DeadReason, zap.Int("attempt", j.Attempts), zap.String("error", j.LastError))
+	}
+}
+
+func (e *Engine) keepHouse(tick *time.Ticker) {
+	next := e.every.House
+	if err := e.house(); err != nil {
+		e.complain("keeping lanes", err)
+		next = min(next, e.every.Recover)
+	}
+	tick.Reset(next)
+}
+
+func (e *Engine) house() error {
+	r := e.rules()
+	if r == nil {
+		return nil
+	}
+	stats, err := e.store.Stats(e.loops)
+	if err != nil {
+		return err
+	}
+	e.warnUnrouted(r, stats.Lanes)
+	left := r.leftLanes(stats.Lanes)
+	r = e.serve(r, left)
+	// First say what is configured, lanes that endpoints have left included, or the jobs in them would count as orphans.
+	if err := e.store.Configured(e.loops, r.lanes); err != nil {
+		return err
+	}
+	if !r.Workers || r.OrphanAfter <= 0 {
+		return nil
+	}
+	for {
+		killed, err := e.store.Orphans(e.loops, r.OrphanAfter, orphansAtOnce)
+		if err != nil {
+			return err
+		}
+		e.died(killed)
+		if len(killed) < orphansAtOnce {
+			return nil
+		}
+	}
+}
+
+// warnUnrouted warns once for each attached settings.
+func (e *Engine) warnUnrouted(r *ruling, lanes []store.LaneStats) {
+	e.mu.Lock()
+	tell := e.tellUnrouted && e.ruling == r
+	if tell {
+		e.tellUnrouted = false
+	}
+	e.mu.Unlock()
+	if !tell {
+		return
+	}
+	var names []string
+	for i := range lanes {
+		if n := unrouted(r, lanes[i:i+1]); n > 0 && !slices.Contains(names, lanes[i].Endpoint) {
+			names = append(names, lanes[i].Endpoint)
+		}
+	}
+	if len(names) > 0 {
+		e.log.Warn("pending jobs belong to endpoints that are not configured; they wait for them, and are dead after orphan_after",
+			zap.Int64("jobs", unrouted(r, lanes)), zap.Strings("endpoints", names[:min(len(names), 20)]),
+			zap.Duration("orphan_after", r.OrphanAfter))
+	}
+}
+
+// prune works for at most half of the time, in small steps, so that accepting and claiming come in between.
+func (e *Engine) prune() {
+	r := e.rules()
+	if r == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(e.loops, e.every.Prune/2)
+	defer cancel()
+	for more := true; more && ctx.Err() == nil; {
+		var err error
+		if more, err = e.store.Prune(e.loops, r.Retention); err != nil {
+			e.complain("pruning", err)
+			return
+		}
+	}
+}
+
+func unfinished(l *store.LaneStats) int64 { return l.Jobs[event.Pending] + l.Jobs[event.Running] }

@@ -1,0 +1,146 @@
+package anvil
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/caddy-anvil/anvil/internal/event"
+)
+
+// Every metric, with labels from the configuration only. They live as long as the process and are registered with the
+// registry of each configuration, so that a reload keeps their values.
+var (
+	requestsTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Namespace: "caddy", Subsystem: "anvil", Name: "requests_total",
+		Help: "Webhooks received, by outcome (accepted, duplicate, refused) and the reason of a refusal.",
+	}, []string{"source", "outcome", "reason"})
+	acceptSeconds = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Namespace: "caddy", Subsystem: "anvil", Name: "accept_duration_seconds",
+		Help:    "Time from the first look at a webhook to its durable acceptance.",
+		Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10},
+	})
+	attemptsTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Namespace: "caddy", Subsystem: "anvil", Name: "attempts_total",
+		Help: "Delivery attempts, by the class of their outcome.",
+	}, []string{"source", "endpoint", "outcome"})
+	deadTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Namespace: "caddy", Subsystem: "anvil", Name: "dead_total",
+		Help: "Jobs that went dead.",
+	}, []string{"source", "endpoint", "reason"})
+
+	collectors = []prometheus.Collector{requestsTotal, acceptSeconds, attemptsTotal, deadTotal, depthCollector{}}
+)
+
+// registerMetrics adds the collectors to a configuration's registry.
+func registerMetrics(r prometheus.Registerer) error {
+	for _, c := range collectors {
+		var dup prometheus.AlreadyRegisteredError
+		if err := r.Register(c); err != nil && !errors.As(err, &dup) {
+			return err
+		}
+	}
+	return nil
+}
+
+// workerMetrics counts for the workers.
+type workerMetrics struct{}
+
+func (workerMetrics) Attempt(source, endpoint string, class event.Class) {
+	attemptsTotal.WithLabelValues(source, endpoint, string(class)).Inc()
+}
+
+func (workerMetrics) Dead(source, endpoint string, reason event.Reason) {
+	deadTotal.WithLabelValues(source, endpoint, string(reason)).Inc()
+}
+
+// liveSources counts the configurations that have a source, so that its series go when the last one does.
+var liveSources = struct {
+	sync.Mutex
+	n map[string]int
+}{n: map[string]int{}}
+
+func holdSeries(source string) {
+	liveSources.Lock()
+	defer liveSources.Unlock()
+	liveSources.n[source]++
+}
+
+func releaseSeries(source string) {
+	liveSources.Lock()
+	defer liveSources.Unlock()
+	if liveSources.n[source]--; liveSources.n[source] > 0 {
+		return
+	}
+	delete(liveSources.n, source)
+	label := prometheus.Labels{"source": source}
+	requestsTotal.DeletePartialMatch(label)
+	attemptsTotal.DeletePartialMatch(label)
+	deadTotal.DeletePartialMatch(label)
+}
+
+var (
+	jobsDesc = prometheus.NewDesc("caddy_anvil_jobs", "Jobs in the store, by queue and state.",
+		[]string{"queue", "state"}, nil)
+	oldestDesc = prometheus.NewDesc("caddy_anvil_oldest_pending_seconds",
+		"Age of the oldest pending job of a queue, counted from its creation; 0 when there is none.", []string{"queue"}, nil)
+)
+
+const scrapeTimeout = 5 * time.Second
+
+// depthCollector asks the open stores at each scrape. They keep these counts anyway, so nothing is scanned.
+type depthCollector struct{}
+
+// Describe implements prometheus.Collector.
+func (depthCollector) Describe(ch chan<- *prometheus.Desc) {
+	ch <- jobsDesc
+	ch <- oldestDesc
+}
+
+// Collect implements prometheus.Collector.
+func (depthCollector) Collect(ch chan<- prometheus.Metric) {
+	type depth struct {
+		jobs   [7]int64
+		oldest time.Duration
+	}
+	queues := map[string]*depth{}
+	get := func(name string) *depth {
+		d := queues[name]
+		if d == nil {
+			d = &depth{}
+			queues[name] = d
+		}
+		return d
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
+	defer cancel()
+	for _, e := range openEngines() {
+		for _, name := range e.configuredQueues() {
+			get(name)
+		}
+		stats, err := e.store.Stats(ctx)
+		if err != nil {
+			continue
+		}
+		for i := range stats.Lanes {
+			l := &stats.Lanes[i]
+			if l.Jobs == [7]int64{} {
+				continue // an endpoint of the past
+			}
+			d := get(l.Queue)
+			for s, n := range l.Jobs {
+				d.jobs[s] += n
+			}
+			d.oldest = max(d.oldest, l.OldestPending)
+		}
+	}
+	for name, d := range queues {
+		for _, s := range event.States() {
+			ch <- prometheus.MustNewConstMetric(jobsDesc, prometheus.GaugeValue, float64(d.jobs[s]), name, s.String())
+		}
+		ch <- prometheus.MustNewConstMetric(oldestDesc, prometheus.GaugeValue, d.oldest.Seconds(), name)
+	}
+}

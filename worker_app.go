@@ -1,0 +1,335 @@
+package anvil
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"go.uber.org/zap"
+
+	"github.com/caddy-anvil/anvil/internal/admin"
+	"github.com/caddy-anvil/anvil/internal/deliver"
+	"github.com/caddy-anvil/anvil/internal/event"
+	"github.com/caddy-anvil/anvil/internal/store"
+	"github.com/caddy-anvil/anvil/internal/worker"
+)
+
+const (
+	defaultConcurrency  = 8
+	defaultTimeout      = 15 * time.Second
+	defaultMaxPending   = 1_000_000
+	defaultDrainTimeout = 4 * time.Second
+	defaultOrphanAfter  = 24 * time.Hour
+	// openTimeout bounds how long a configuration waits for its store.
+	openTimeout = 30 * time.Second
+)
+
+var defaultRetention = store.StateRetention{
+	event.Delivered: 24 * time.Hour,
+	event.Observed:  7 * 24 * time.Hour,
+	event.Dead:      30 * 24 * time.Hour,
+	event.Cancelled: 30 * 24 * time.Hour,
+	event.Replayed:  30 * 24 * time.Hour,
+}
+
+// App keeps accepted webhooks and delivers them. A configuration that uses the directive anvil gets one with all defaults
+// when it says nothing about it.
+type App struct {
+	AppConfig
+
+	ctx    caddy.Context
+	log    *zap.Logger
+	module storeModule
+
+	mu      sync.Mutex
+	sources map[string]*source
+
+	// started is closed when the store is open. Requests can come before, because Caddy starts its apps in random order.
+	started chan struct{}
+	engine  atomic.Pointer[engine]
+	hold    *attachment
+	held    []string // sources whose metric series this configuration holds
+	// released is set by Cleanup, so that a second one does not close the store of somebody else.
+	released bool
+}
+
+// CaddyModule returns the Caddy module information.
+func (*App) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "anvil", New: func() caddy.Module { return new(App) }}
+}
+
+// Provision loads the store's module and the global sources. It opens nothing: Caddy provisions a configuration to
+// validate it, too.
+func (a *App) Provision(ctx caddy.Context) error {
+	a.ctx, a.log = ctx, ctx.Logger()
+	a.sources, a.started = map[string]*source{}, make(chan struct{})
+	if err := a.AppConfig.validate(); err != nil {
+		return err
+	}
+	if err := registerMetrics(ctx.GetMetricsRegistry()); err != nil {
+		return fmt.Errorf("registering metrics: %w", err)
+	}
+	if err := a.loadStore(); err != nil {
+		return fmt.Errorf("loading store: %w", err)
+	}
+	for i := range a.Sources {
+		if _, err := a.register(&a.Sources[i], "the global option"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *App) loadStore() error {
+	var mod any
+	var err error
+	if a.StoreRaw == nil {
+		mod, err = a.ctx.LoadModuleByID("anvil.stores.sqlite", nil)
+	} else {
+		mod, err = a.ctx.LoadModule(a, "StoreRaw")
+	}
+	if err != nil {
+		return err
+	}
+	var ok bool
+	if a.module, ok = mod.(storeModule); !ok {
+		return fmt.Errorf("module %T is not a store", mod)
+	}
+	return nil
+}
+
+// register makes a source, or joins the equal one that was registered before: Caddy provisions a site once for each
+// listener. place says where the settings stand, for the error about two that differ.
+func (a *App) register(cfg *SourceConfig, place string) (*source, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	have := a.sources[cfg.Source]
+	switch {
+	case have == nil && cfg.isReference():
+		return nil, fmt.Errorf("source '%s' has no settings here, and the global option has no source of this name", cfg.Source)
+	case have == nil:
+	case cfg.isReference(), reflect.DeepEqual(have.cfg, *cfg):
+		return have, nil
+	default:
+		return nil, fmt.Errorf("source '%s' of %s has other settings in %s; use one source block in the global option, or two names",
+			cfg.Source, place, have.place)
+	}
+	if q := cfg.queue(); q != defaultQueue {
+		if _, ok := a.Queues[q]; !ok {
+			return nil, fmt.Errorf("source '%s' uses the queue '%s', which the global option does not have%s",
+				cfg.Source, q, suggest(q, append(slices.Collect(maps.Keys(a.Queues)), defaultQueue)))
+		}
+	}
+	s, err := newSource(cfg, a.maxPending(cfg.queue()), a.log)
+	if err != nil {
+		return nil, fmt.Errorf("source '%s': %w", cfg.Source, err)
+	}
+	s.place = place
+	a.sources[cfg.Source] = s
+	return s, nil
+}
+
+func (c *SourceConfig) queue() string {
+	if c.Queue == "" {
+		return defaultQueue
+	}
+	return c.Queue
+}
+
+func (a *App) maxPending(queue string) int {
+	if n := a.Queues[queue].MaxPending; n != 0 {
+		return n
+	}
+	return defaultMaxPending
+}
+
+// Start opens the store, or joins it where the configuration before has it open, and makes this configuration the ruling
+// one.
+func (a *App) Start() error {
+	ctx, cancel := context.WithTimeout(a.ctx, openTimeout)
+	defer cancel()
+	e, err := acquireEngine(ctx, a.module, a.log)
+	if err != nil {
+		return err
+	}
+	a.engine.Store(e)
+	settings, err := a.settings()
+	if err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(a.sources)) {
+		holdSeries(name)
+		a.held = append(a.held, name)
+		a.sources[name].start(a.log, e.store.Describe())
+	}
+	a.hold = e.attach(a.module, a.queueNames(), settings)
+	close(a.started)
+	return nil
+}
+
+// Stop ends this configuration's rule over the workers. Requests still come until Cleanup, so the store stays. It runs
+// under Caddy's configuration lock and waits only when the process ends.
+func (a *App) Stop() error {
+	e := a.openEngine()
+	if e == nil {
+		return nil
+	}
+	if caddy.Exiting() {
+		e.drainNow()
+	}
+	if a.hold != nil {
+		e.detach(a.hold)
+	}
+	return nil
+}
+
+// Cleanup gives the store back. Caddy calls it without Stop when Start has failed.
+func (a *App) Cleanup() error {
+	for _, name := range a.held {
+		releaseSeries(name)
+	}
+	a.held = nil
+	e := a.openEngine()
+	if e == nil || a.released {
+		return nil
+	}
+	a.released = true
+	if a.hold != nil {
+		e.detach(a.hold)
+	}
+	_, err := engines.Delete(a.module.poolKey())
+	return err
+}
+
+func (a *App) queueNames() []string {
+	names := slices.Collect(maps.Keys(a.Queues))
+	if !slices.Contains(names, defaultQueue) {
+		names = append(names, defaultQueue)
+	}
+	return names
+}
+
+// settings is what the workers need of this configuration.
+func (a *App) settings() (worker.Settings, error) {
+	s := worker.Settings{
+		Workers:      a.workersOn(),
+		DrainTimeout: orDefault(a.DrainTimeout, defaultDrainTimeout),
+		OrphanAfter:  orDefault(a.OrphanAfter, defaultOrphanAfter),
+		Endpoints:    map[string]worker.Endpoint{},
+		Retention:    store.Retention{Default: defaultRetention, Queues: map[string]store.StateRetention{}},
+	}
+	for name, q := range a.Queues {
+		keep := defaultRetention
+		for state, d := range q.Retain {
+			if st, ok := event.ParseState(state); ok {
+				keep[st] = time.Duration(d)
+			}
+		}
+		s.Retention.Queues[name] = keep
+	}
+	for _, src := range a.sources {
+		q := a.Queues[src.cfg.queue()]
+		for i := range src.cfg.Endpoints {
+			ep, err := endpoint(src, &src.cfg.Endpoints[i], &q)
+			if err != nil {
+				return s, err
+			}
+			s.Endpoints[ep.Identity] = ep
+		}
+	}
+	return s, nil
+}
+
+func (a *App) workersOn() bool { return a.Workers == nil || *a.Workers }
+
+// endpoint joins an endpoint's own words with its queue's.
+func endpoint(src *source, c *EndpointConfig, q *QueueConfig) (worker.Endpoint, error) {
+	url, err := deliver.ParseUpstream(c.Upstream)
+	if err != nil {
+		return worker.Endpoint{}, err
+	}
+	ep := worker.Endpoint{
+		Identity: src.cfg.Source + "/" + c.name(), Source: src.cfg.Source, Queue: src.cfg.queue(), URL: url,
+		Timeout:     orDefault(q.Timeout, defaultTimeout),
+		Concurrency: defaultConcurrency,
+		Retry:       worker.DefaultRetry(),
+	}
+	ep.Timeout = orDefault(c.Timeout, ep.Timeout)
+	for _, n := range []int{q.Concurrency, c.Concurrency} {
+		if n != 0 {
+			ep.Concurrency = n
+		}
+	}
+	for _, r := range []*RetryConfig{q.Retry, c.Retry} {
+		if r != nil {
+			ep.Retry = r.policy()
+		}
+	}
+	return ep, nil
+}
+
+func (r *RetryConfig) policy() worker.RetryPolicy {
+	switch r.Schedule {
+	case scheduleOff, schedulePatient:
+		p, _ := worker.NamedRetry(r.Schedule)
+		return p
+	case scheduleExponential:
+		x := worker.DefaultExponential()
+		x.Base = orDefault(r.Base, x.Base)
+		x.Cap = orDefault(r.Cap, x.Cap)
+		if r.Attempts != 0 {
+			x.Attempts = r.Attempts
+		}
+		if r.Jitter != nil {
+			x.Jitter = *r.Jitter
+		}
+		return worker.RetryPolicy{Exponential: &x}
+	default:
+		p := worker.RetryPolicy{}
+		for _, d := range r.Delays {
+			p.Delays = append(p.Delays, time.Duration(d))
+		}
+		return p
+	}
+}
+
+func orDefault(d caddy.Duration, otherwise time.Duration) time.Duration {
+	if d == 0 {
+		return otherwise
+	}
+	return time.Duration(d)
+}
+
+// openEngine is nil before Start. After Cleanup the engine may be closed, or still open for a newer configuration: a
+// request that began before a reload can then still be taken.
+func (a *App) openEngine() *engine { return a.engine.Load() }
+
+// openStore is the engine's store, with the same rule.
+func (a *App) openStore() store.Store {
+	if e := a.engine.Load(); e != nil {
+		return e.store
+	}
+	return nil
+}
+
+// adminService is what the admin API works on.
+func (a *App) adminService() (*admin.Service, error) {
+	e := a.openEngine()
+	if e == nil {
+		return nil, errors.New("anvil has not started yet, or has stopped")
+	}
+	return &admin.Service{Store: e.store, NewID: newID, Unrouted: e.worker.Unrouted}, nil
+}
+
+var (
+	_ caddy.App          = (*App)(nil)
+	_ caddy.Provisioner  = (*App)(nil)
+	_ caddy.CleanerUpper = (*App)(nil)
+)
