@@ -184,9 +184,31 @@ func TestReadBodyErrors(t *testing.T) {
 	}
 }
 
+// stuck never returns anything.
 type stuck struct{}
 
 func (stuck) Read([]byte) (int, error) { return 0, nil }
+
+// hesitant returns nothing at every other read.
+type hesitant struct {
+	r       io.Reader
+	waiting bool
+}
+
+func (h *hesitant) Read(p []byte) (int, error) {
+	if h.waiting = !h.waiting; h.waiting {
+		return 0, nil
+	}
+	return h.r.Read(p[:min(1, len(p))])
+}
+
+func TestReadBodyBearsReadsThatReturnNothing(t *testing.T) {
+	want := strings.Repeat("x", 300)
+	got, err := ingress.ReadBody(t.Context(), &hesitant{r: strings.NewReader(want)}, -1, kib, granted)
+	if err != nil || string(got) != want {
+		t.Errorf("got %d bytes, %v, want %d", len(got), err, len(want))
+	}
+}
 
 func TestReadBodyBearsAnyClaim(t *testing.T) {
 	for _, length := range []int64{math.MinInt64, -1, math.MaxInt64} {

@@ -78,7 +78,7 @@ func formNameIs(name []byte, field string) bool {
 	if len(name) < len(field) {
 		return false
 	}
-	if bytes.IndexAny(name, "%+") < 0 {
+	if !bytes.ContainsAny(name, "%+") {
 		return string(name) == field
 	}
 	if len(name) > 3*len(field) {

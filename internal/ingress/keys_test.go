@@ -137,7 +137,7 @@ var fieldCases = []struct {
 	{"escapes", "form", []string{"a b"}, byBody("a+b=%C3%A9+x"), byBody("%61%20b=é%20x"), true},
 	{"the first of equal names", "form", []string{"id"}, byBody("id=1&id=2"), byBody("id=1&id=3"), true},
 	{"a pair with a bad escape is passed over", "form", []string{"id"}, byBody("id=%zz&id=1"), byBody("id=1"), true},
-	{"a pair with a semicolon is passed over", "form", []string{"id"}, byBody("x;id=2&id=1"), byBody("id=1"), true},
+	{"a pair with a semicolon is passed over", "form", []string{"id"}, byBody("id=2;x&id=1"), byBody("id=1"), true},
 	{"= within the value", "form", []string{"id"}, byBody("id=a=b&n=1"), byBody("id=a=b&n=2"), true},
 	{"a long name with an escape", "form", []string{"id"}, byBody("identification%20code=2&id=1"), byBody("id=1"), true},
 	{"names that begin alike", "form", []string{"id"}, byBody("id2=2&id=1"), byBody("id3=3&id=1"), true},
@@ -222,6 +222,14 @@ func TestFieldKeysFallBackToTheBodyWhenAFieldIsMissing(t *testing.T) {
 				t.Errorf("got %s, %v, want the key of the body", got, fallback)
 			}
 		})
+	}
+}
+
+func TestSpellingAHeaderRuleDifferentlyKeepsItsKeys(t *testing.T) {
+	h := http.Header{"X-Id": {"1"}}
+	a, _ := newKeys(t, "header", "X-Id").Of("", h, nil)
+	if b, _ := newKeys(t, "header", "x-ID").Of("", h, nil); a != b {
+		t.Error("X-Id and x-ID make different keys")
 	}
 }
 

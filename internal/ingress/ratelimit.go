@@ -22,7 +22,7 @@ func ByIP(ip string) RateKey {
 	if addr.Is4() {
 		return RateKey{addr}
 	}
-	return RateKey{netip.PrefixFrom(addr.WithZone(""), 64).Masked().Addr()}
+	return RateKey{netip.PrefixFrom(addr, 64).Masked().Addr()}
 }
 
 // maxKeys bounds the table of a RateLimiter; full, it takes some 8 MiB.
@@ -66,23 +66,18 @@ func (l *RateLimiter) Allow(key RateKey, now time.Time) (ok bool, retryAfter tim
 		l.turn(now)
 	}
 	u, isYoung := l.young[key]
-	isOld := false
-	if !isYoung {
-		u, isOld = l.old[key]
+	known := isYoung
+	if !known {
+		u, known = l.old[key]
 	}
 	age := now.Sub(u.started)
 	switch {
-	case !isYoung && !isOld, age >= l.window:
-		u, isOld = usage{started: now}, false
+	case !known, age >= l.window:
+		u = usage{started: now}
 	case u.passed >= l.n:
 		return false, l.window - age
 	}
 	u.passed++
-	// A live window stays in its generation, for that is what its age is known by.
-	if isOld {
-		l.old[key] = u
-		return true, 0
-	}
 	if !isYoung && len(l.young) >= maxKeys/2 {
 		l.turn(now)
 	}

@@ -2,7 +2,7 @@ package verify_test
 
 import (
 	"crypto/hmac"
-	"crypto/sha1" //nolint:gosec // an algorithm under test
+	"crypto/sha1"
 	"crypto/sha256"
 	"crypto/sha512"
 	"encoding/base64"

@@ -191,19 +191,14 @@ func TestNoFormattingShowsASecret(t *testing.T) {
 	const secret = "hunter2hunter2hunter2"
 	v := newVerifier(t, "hmac", verify.Options{}, secret)
 	check(v, "X-Signature", "sha256="+sigHex, body) // fills the pool
-	encoded, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	bytesInDecimal := strings.Trim(fmt.Sprint([]byte(secret)), "[]")
-	bytesInHex := strings.Trim(fmt.Sprintf("%#v", []byte(secret)), "[]byte{}")
-	for _, shown := range []string{
-		fmt.Sprintf("%v", v), fmt.Sprintf("%+v", v), fmt.Sprintf("%#v", v), fmt.Sprintf("%s", v), fmt.Sprintf("%x", v),
-		string(encoded),
-	} {
-		for _, form := range []string{secret, hex.EncodeToString([]byte(secret)), bytesInDecimal, bytesInHex} {
+	key := []byte(secret)
+	inDecimal := strings.Trim(fmt.Sprintf("%d", key), "[]")
+	inGo := strings.TrimSuffix(strings.TrimPrefix(fmt.Sprintf("%#v", key), "[]byte{"), "}")
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
+		shown := fmt.Sprintf(verb, v)
+		for _, form := range []string{secret, hex.EncodeToString(key), inDecimal, inGo} {
 			if strings.Contains(shown, form) {
-				t.Errorf("shows the secret: %s", shown)
+				t.Errorf("%s shows the secret: %s", verb, shown)
 			}
 		}
 	}
