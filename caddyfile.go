@@ -246,8 +246,9 @@ func parseSize(d *caddyfile.Dispenser, name, arg string, limit int64) (int64, er
 	if err != nil || n > math.MaxInt64 {
 		return 0, d.Errf("%s: '%s' is not a size such as 256KiB or 25MB", name, arg)
 	}
-	if err := (bound{name, int64(n), limit, bytesUnit}).check(); err != nil {
+	size := int64(n) //nolint:gosec // bounded above
+	if err := (bound{name, size, limit, bytesUnit}).check(); err != nil {
 		return 0, d.WrapErr(err)
 	}
-	return int64(n), nil
+	return size, nil
 }

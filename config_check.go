@@ -75,7 +75,7 @@ func suggest(word string, known []string) string {
 		}
 	}
 	if best != "" {
-		return fmt.Sprintf("; did you mean '%s'?", best)
+		return "; did you mean '" + best + "'?"
 	}
 	all := slices.Sorted(slices.Values(known))
 	return "; known here: " + strings.Join(all, ", ")

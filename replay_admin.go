@@ -69,7 +69,9 @@ func adminRoutes(find func() (*admin.Service, error)) []caddy.AdminRoute {
 			// Without this one the mux would answer other methods itself, in plain text.
 			caddy.AdminRoute{Pattern: c.path, Handler: wrongMethod(c.method)})
 	}
-	routes = append(routes, caddy.AdminRoute{Pattern: "/anvil/", Handler: caddy.AdminHandlerFunc(unknownPath)})
+	for _, rest := range []string{"/anvil", "/anvil/"} {
+		routes = append(routes, caddy.AdminRoute{Pattern: rest, Handler: caddy.AdminHandlerFunc(unknownPath)})
+	}
 	for i, r := range routes {
 		routes[i].Handler = caddy.AdminHandlerFunc(func(w http.ResponseWriter, req *http.Request) error {
 			w.Header().Set("Cache-Control", "no-store")

@@ -237,6 +237,7 @@ func TestAdminAPIAnswersAWrongMethodWithWhatIsAllowedAndChangesNothing(t *testin
 func TestAdminAPIRefusesWhatItDoesNotKnow(t *testing.T) {
 	a := newAdminAPI(t)
 	for target, status := range map[string]int{
+		"/anvil":                           404,
 		"/anvil/":                          404,
 		"/anvil/job":                       404,
 		"/anvil/jobs/":                     404,

@@ -1,10 +1,12 @@
 package admin_test
 
 import (
+	"encoding/json"
 	"net/http"
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -222,5 +224,18 @@ func TestAPrunedJobIs410WithItsFinalState(t *testing.T) {
 	wantJSON(t, e, object{"error": e.Message, "state": "delivered"})
 	if got := f.jobIDs(""); got != nil {
 		t.Errorf("pruned jobs are listed: %v", got)
+	}
+}
+
+// Sorted as text, answers are sorted by time, whatever zone a store's times are in.
+func TestTimesAreInUTCWithSixDecimals(t *testing.T) {
+	cet := time.FixedZone("CET", 3600)
+	for want, at := range map[string]time.Time{
+		`"2026-01-02T03:04:05.000000Z"`: time.Date(2026, 1, 2, 4, 4, 5, 0, cet),
+		`"2026-01-02T03:04:05.120000Z"`: time.Date(2026, 1, 2, 3, 4, 5, 120_000_999, time.UTC),
+	} {
+		if got, err := json.Marshal(admin.Time{Time: at}); string(got) != want || err != nil {
+			t.Errorf("%v is %s, %v; want %s", at, got, err, want)
+		}
 	}
 }

@@ -28,8 +28,9 @@ func TestStatsCountJobsByQueueAndByEndpointInAStableOrder(t *testing.T) {
 	f.Unrouted = func(context.Context) (int64, error) { return 7, nil }
 	f.in(event.Running, from("zeta", ""))
 	f.in(event.Cancelled, from("zeta", ""))
-	f.in(event.Delivered, to("mail", "github/default"))
 	f.in(event.Delivered)
+	f.in(event.Delivered, to("mail", "github/default"))
+	f.in(event.Observed, from("zeta", ""))
 	f.in(event.Observed)
 	f.in(event.Dead)
 	f.in(event.Replayed, from("alpha", ""), to("mail", "alpha/x")) // and its copy, pending
@@ -61,13 +62,14 @@ func TestStatsCountJobsByQueueAndByEndpointInAStableOrder(t *testing.T) {
 		"store": f.store.Describe(), "unrouted": 7., "warnings": []any{},
 		"queues": []any{
 			row(object{"queue": "mail"}, object{"delivered": 1., "replayed": 1., "pending": 1.}),
-			row(object{"queue": "webhooks"}, object{"delivered": 1., "dead": 1., "running": 1., "cancelled": 1., "observed": 1.}),
+			row(object{"queue": "webhooks"}, object{"delivered": 1., "dead": 1., "running": 1., "cancelled": 1., "observed": 2.}),
 		},
 		"endpoints": []any{
 			endpoint("alpha", "alpha/x", "mail", object{"replayed": 1., "pending": 1.}),
 			endpoint("github", "github/", "webhooks", object{"observed": 1.}),
 			endpoint("github", "github/default", "mail", object{"delivered": 1.}),
 			endpoint("github", "github/default", "webhooks", object{"delivered": 1., "dead": 1.}),
+			endpoint("zeta", "zeta/", "webhooks", object{"observed": 1.}),
 			endpoint("zeta", "zeta/default", "webhooks", object{"running": 1., "cancelled": 1.}),
 		},
 	}
@@ -81,6 +83,7 @@ func TestTheAgeOfAQueueIsThatOfItsOldestPendingJob(t *testing.T) {
 	f.accept(to("webhooks", "github/old"))
 	f.store.Advance(time.Hour)
 	f.accept(to("webhooks", "github/new"))
+	f.store.Advance(10 * time.Minute)
 	got := must(f.Stats(t.Context()))
 	within := func(what string, seconds, from, to float64) {
 		t.Helper()
@@ -88,9 +91,9 @@ func TestTheAgeOfAQueueIsThatOfItsOldestPendingJob(t *testing.T) {
 			t.Errorf("%s is %v s old, want %v to %v", what, seconds, from, to)
 		}
 	}
-	within("the queue", got.Queues[0].OldestPendingSeconds, 3600, 3660)
-	within(got.Endpoints[0].Endpoint, got.Endpoints[0].OldestPendingSeconds, 0, 60)
-	within(got.Endpoints[1].Endpoint, got.Endpoints[1].OldestPendingSeconds, 3600, 3660)
+	within("the queue", got.Queues[0].OldestPendingSeconds, 4200, 4260)
+	within(got.Endpoints[0].Endpoint, got.Endpoints[0].OldestPendingSeconds, 600, 660)
+	within(got.Endpoints[1].Endpoint, got.Endpoints[1].OldestPendingSeconds, 4200, 4260)
 }
 
 func TestStatsOfAnEmptyStoreHaveEmptyLists(t *testing.T) {

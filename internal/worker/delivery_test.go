@@ -41,11 +41,13 @@ func TestAcceptedJobIsDelivered(t *testing.T) {
 	}
 }
 
-func TestJobsThatWaitedForTheEngineAreDelivered(t *testing.T) {
+func TestAttachLooksForJobsThatAreWaiting(t *testing.T) {
 	s := openStore(t)
-	id := accept(t, s, "x", lane("a"))[0]
 	up := newUpstream(t, always(200))
-	start(t, s).Attach(settings(endpoint("a", up.url)))
+	e := start(t, s)
+	id := accept(t, s, "x", lane("a"))[0]
+	s.until(t, "nothing but the attach can wake the engine", func() bool { return len(s.Wake()) == 0 })
+	e.Attach(settings(endpoint("a", up.url)))
 	s.untilState(t, id, event.Delivered)
 }
 

@@ -36,7 +36,9 @@ type watched struct {
 	calls   map[string]int
 	// before and after a call they may turn it into an error; after means that the reply was lost.
 	before, after func(call string) error
-	lanes         []store.Lane // of the newest claim
+	// leased counts the leases by endpoint, most is the highest that it was.
+	leased, most map[string]int
+	holder       map[store.Lease]string
 }
 
 func openStore(t testing.TB) *watched {
@@ -54,7 +56,10 @@ func openStore(t testing.TB) *watched {
 }
 
 func watch(s store.Store) *watched {
-	return &watched{Store: s, changed: make(chan struct{}), calls: map[string]int{}}
+	return &watched{
+		Store: s, changed: make(chan struct{}), calls: map[string]int{},
+		leased: map[string]int{}, most: map[string]int{}, holder: map[store.Lease]string{},
+	}
 }
 
 // set changes the store's behaviour, f runs under its lock.
@@ -96,20 +101,38 @@ func (w *watched) do(call string, f func() error) error {
 }
 
 func (w *watched) Claim(ctx context.Context, c store.Claim) (got store.Claimed, err error) {
-	w.set(func(w *watched) { w.lanes = c.Lanes })
 	err = w.do("claim", func() error { got, err = w.Store.Claim(ctx, c); return err })
 	if err != nil {
 		return store.Claimed{}, err
 	}
+	w.set(func(w *watched) {
+		for _, j := range got.Jobs {
+			w.holder[store.Lease{Job: j.Job.ID, Token: c.Token, Attempt: j.Job.Attempts}] = j.Job.Endpoint
+			w.leased[j.Job.Endpoint]++
+			w.most[j.Job.Endpoint] = max(w.most[j.Job.Endpoint], w.leased[j.Job.Endpoint])
+		}
+	})
 	return got, nil
 }
 
+// ended notes that a lease is being given up.
+func (w *watched) ended(l store.Lease) {
+	w.set(func(w *watched) {
+		if endpoint, ok := w.holder[l]; ok {
+			delete(w.holder, l)
+			w.leased[endpoint]--
+		}
+	})
+}
+
 func (w *watched) Finish(ctx context.Context, f store.Finish) (lost bool, err error) {
+	w.ended(f.Lease)
 	err = w.do("finish", func() error { lost, err = w.Store.Finish(ctx, f); return err })
 	return lost, err
 }
 
 func (w *watched) Release(ctx context.Context, l store.Lease) (lost bool, err error) {
+	w.ended(l)
 	err = w.do("release", func() error { lost, err = w.Store.Release(ctx, l); return err })
 	return lost, err
 }
@@ -230,7 +253,8 @@ func settings(eps ...Endpoint) Settings {
 func start(t testing.TB, s store.Store, change ...func(*Config)) *Engine {
 	t.Helper()
 	client := deliver.NewClient(deliver.Options{})
-	c := Config{Store: s, Client: client, NewID: newID, Every: Intervals{Recover: 50 * time.Millisecond}}
+	// No test passes because somebody happened to look: every job has to be woken, due or waited for.
+	c := Config{Store: s, Client: client, NewID: newID, Every: Intervals{Recover: 50 * time.Millisecond, Poll: 2 * patience}}
 	for _, f := range change {
 		f(&c)
 	}

@@ -1,0 +1,198 @@
+package worker
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/caddy-anvil/anvil/internal/deliver"
+	"github.com/caddy-anvil/anvil/internal/event"
+	"github.com/caddy-anvil/anvil/internal/store"
+)
+
+// claimByHand leases the one due job of a lane as a worker would that then dies.
+func claimByHand(t *testing.T, s store.Store, l store.LaneID, lease time.Duration) store.Lease {
+	t.Helper()
+	token := newID()
+	got, err := s.Claim(context.Background(), store.Claim{Token: token, Lanes: []store.Lane{{LaneID: l, Max: 1}}, Lease: lease})
+	if err != nil || len(got.Jobs) != 1 {
+		t.Fatalf("claim: %+v, %v", got, err)
+	}
+	return store.Lease{Job: got.Jobs[0].Job.ID, Token: token, Attempt: got.Jobs[0].Job.Attempts}
+}
+
+func TestEndpointSlowerThanTheLeaseIsCalledOnce(t *testing.T) {
+	s := openStore(t)
+	const lease, renew = 200 * time.Millisecond, 20 * time.Millisecond
+	up := newUpstream(t, func(int, *http.Request) int {
+		s.until(t, "three leases have passed", func() bool { return s.count("renew") >= int(3*lease/renew) })
+		return 200
+	})
+	start(t, s, func(c *Config) {
+		c.Every.Lease, c.Every.Renew, c.Every.Recover = lease, renew, 10*time.Millisecond
+	}).Attach(settings(endpoint("a", up.url)))
+	id := accept(t, s, "x", lane("a"))[0]
+	_, ledger := s.untilState(t, id, event.Delivered)
+	if len(up.got()) != 1 || len(ledger) != 1 {
+		t.Errorf("%d requests, %d rows, want one each", len(up.got()), len(ledger))
+	}
+}
+
+func TestJobOfADeadWorkerRunsAgainAndTheLostLifeIsCounted(t *testing.T) {
+	s := openStore(t)
+	id := accept(t, s, "x", lane("a"))[0]
+	claimByHand(t, s, lane("a"), 30*time.Second)
+	up := newUpstream(t, always(200))
+	start(t, s).Attach(settings(endpoint("a", up.url)))
+	recovers := s.count("recover")
+	s.until(t, "the janitor has come round", func() bool { return s.count("recover") > recovers+1 })
+	if n := len(up.got()); n != 0 {
+		t.Fatalf("%d requests while another worker has the lease", n)
+	}
+	s.Advance(30 * time.Second)
+	j, ledger := s.untilState(t, id, event.Delivered)
+	if want := []event.Class{event.ClassLost, event.ClassDelivered}; !slices.Equal(classes(ledger), want) || j.Failures != 0 {
+		t.Errorf("ledger %v with %d failures, want %v and none", classes(ledger), j.Failures, want)
+	}
+	if got := up.got(); len(got) != 1 || got[0].attempt != "2" {
+		t.Errorf("requests %+v, want attempt 2", got)
+	}
+}
+
+func TestJobThatKillsItsWorkersIsDeadInTheEnd(t *testing.T) {
+	s := openStore(t)
+	seen := &recorder{}
+	off := settings(endpoint("a", "http://unused"))
+	off.Workers = false
+	start(t, s, func(c *Config) { c.Observer = seen }).Attach(off)
+	id := accept(t, s, "x", lane("a"))[0]
+	for n := 1; n <= store.MaxLost; n++ {
+		claimByHand(t, s, lane("a"), time.Second)
+		s.Advance(time.Second)
+		s.until(t, "the lost life is recovered", func() bool { _, ledger := s.job(t, id); return len(ledger) == n })
+	}
+	if j, _ := s.untilState(t, id, event.Dead); j.DeadReason != event.ReasonCrashLoop {
+		t.Errorf("reason %q, want crash_loop", j.DeadReason)
+	}
+	s.until(t, "the death is observed", func() bool { return seen.deaths(event.ReasonCrashLoop) == 1 })
+}
+
+func TestLostLeaseEndsTheAttemptAndDropsItsOutcome(t *testing.T) {
+	s := openStore(t)
+	core, logs := observer.New(zapcore.WarnLevel)
+	arrived := make(chan struct{}, 2)
+	up := newUpstream(t, func(n int, r *http.Request) int {
+		arrived <- struct{}{}
+		if n == 1 {
+			return hang(n, r)
+		}
+		return 200
+	})
+	start(t, s, func(c *Config) {
+		c.Log, c.Every.Renew, c.Every.Lease, c.Every.Recover = zap.New(core), 10*time.Millisecond, time.Minute, time.Hour
+	}).Attach(settings(endpoint("a", up.url, func(ep *Endpoint) { ep.Timeout = time.Hour })))
+	id := accept(t, s, "x", lane("a"))[0]
+	<-arrived
+	// Another instance finds the lease run out before this one renews it again.
+	renewals := s.count("renew")
+	s.until(t, "the lease was renewed", func() bool { return s.count("renew") > renewals })
+	for ended := false; !ended; {
+		s.Advance(2 * time.Minute)
+		got, err := s.Recover(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended = got.Returned == 1
+	}
+	_, ledger := s.untilState(t, id, event.Delivered)
+	if want := []event.Class{event.ClassLost, event.ClassDelivered}; !slices.Equal(classes(ledger), want) {
+		t.Errorf("ledger %v, want %v", classes(ledger), want)
+	}
+	s.until(t, "the drop is logged", func() bool {
+		s.touch()
+		return logs.FilterMessageSnippet("lease was lost").Len() == 1
+	})
+}
+
+func TestOutcomeAfterTheLeaseChangesNothing(t *testing.T) {
+	// The first attempt answers 200 at the very moment that its job was given to another worker.
+	s := openStore(t)
+	recovered := make(chan struct{})
+	var up *upstream
+	up = newUpstream(t, func(n int, _ *http.Request) int {
+		if n == 1 {
+			s.Advance(31 * time.Second)
+			<-recovered
+		}
+		return 200
+	})
+	start(t, s, func(c *Config) {
+		c.Every.Renew, c.Every.Recover = time.Hour, 10*time.Millisecond
+	}).Attach(settings(endpoint("a", up.url)))
+	id := accept(t, s, "x", lane("a"))[0]
+	_, ledger := s.untilState(t, id, event.Delivered)
+	finishes := s.count("finish")
+	close(recovered)
+	s.until(t, "the late outcome was tried", func() bool { return s.count("finish") > finishes })
+	j, after := s.job(t, id)
+	if len(ledger) != 2 || len(after) != 2 || j.State != event.Delivered || len(up.got()) != 2 {
+		t.Errorf("%d rows, then %d; job %s; %d requests", len(ledger), len(after), j.State, len(up.got()))
+	}
+}
+
+func TestUnansweredClaimIsAskedAgainAndDeliversOnce(t *testing.T) {
+	s := openStore(t)
+	lostReplies := 0
+	s.set(func(w *watched) {
+		w.after = func(call string) error {
+			if call == "claim" && lostReplies < 2 {
+				lostReplies++
+				return store.ErrUnavailable
+			}
+			return nil
+		}
+	})
+	up := newUpstream(t, always(200))
+	id := accept(t, s, "x", lane("a"))[0]
+	start(t, s).Attach(settings(endpoint("a", up.url)))
+	_, ledger := s.untilState(t, id, event.Delivered)
+	if len(ledger) != 1 || ledger[0].Number != 1 || len(up.got()) != 1 {
+		t.Errorf("ledger %+v, %d requests, want one attempt", ledger, len(up.got()))
+	}
+}
+
+func TestUnwrittenOutcomesKeepTheirLeases(t *testing.T) {
+	s := openStore(t)
+	down := true
+	s.set(func(w *watched) {
+		w.before = func(call string) error {
+			if call == "finish" {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				if down {
+					return store.ErrFull
+				}
+			}
+			return nil
+		}
+	})
+	up := newUpstream(t, always(200))
+	start(t, s, func(c *Config) {
+		c.Every.Lease, c.Every.Renew, c.Every.Recover = 200*time.Millisecond, 20*time.Millisecond, 10*time.Millisecond
+	}).Attach(settings(endpoint("a", up.url)))
+	id := accept(t, s, "x", lane("a"))[0]
+	s.until(t, "three leases have passed", func() bool { return s.count("renew") >= 30 })
+	s.set(func(*watched) { down = false })
+	_, ledger := s.untilState(t, id, event.Delivered)
+	if len(ledger) != 1 || len(up.got()) != 1 {
+		t.Errorf("%d rows, %d requests, want one each", len(ledger), len(up.got()))
+	}
+}
+
+var _ Sender = (*deliver.Client)(nil)

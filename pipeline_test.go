@@ -1,0 +1,424 @@
+package anvil
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+)
+
+const testSecret = "0123456789abcdef0123456789abcdef"
+
+// site is a running Caddy with one site and one store, in this process.
+type site struct {
+	testing.TB
+	addr, store string
+}
+
+// newSite reserves a port and a store. load runs a configuration on them.
+func newSite(t testing.TB) *site {
+	t.Helper()
+	t.Setenv("XDG_DATA_HOME", t.TempDir())
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	t.Cleanup(func() {
+		if err := caddy.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return &site{TB: t, addr: l.Addr().String(), store: filepath.Join(t.TempDir(), "anvil.db")}
+}
+
+// load adapts and loads a site block's content, with further global options.
+func (s *site) load(block, options string) error {
+	s.Helper()
+	file := fmt.Sprintf(`{
+	admin off
+	persist_config off
+	auto_https off
+	anvil {
+		store sqlite %s {
+			min_free 1MiB
+		}
+		%s
+	}
+}
+http://%s {
+	%s
+}
+`, s.store, options, s.addr, block)
+	cfg, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(file), map[string]any{"filename": "Caddyfile"})
+	if err != nil {
+		return err
+	}
+	return caddy.Load(cfg, true)
+}
+
+func (s *site) mustLoad(block, options string) {
+	s.Helper()
+	if err := s.load(block, options); err != nil {
+		s.Fatal(err)
+	}
+}
+
+func sign(body string) string {
+	mac := hmac.New(sha256.New, []byte(testSecret))
+	mac.Write([]byte(body))
+	return "sha256=" + hex.EncodeToString(mac.Sum(nil))
+}
+
+type reply struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// do sends a request with an optional change to it.
+func (s *site) do(method, path, body string, change func(*http.Request)) reply {
+	s.Helper()
+	r, err := http.NewRequestWithContext(s.Context(), method, "http://"+s.addr+path, strings.NewReader(body))
+	if err != nil {
+		s.Fatal(err)
+	}
+	r.Header.Set("X-Signature", sign(body))
+	if change != nil {
+		change(r)
+	}
+	res, err := http.DefaultTransport.RoundTrip(r)
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return reply{res.StatusCode, res.Header, string(b)}
+}
+
+func (s *site) post(body string) reply { s.Helper(); return s.do(http.MethodPost, "/hook", body, nil) }
+
+func (r reply) jobID(t testing.TB) string {
+	t.Helper()
+	var answer struct{ JobID string }
+	if err := json.Unmarshal([]byte(r.body), &answer); err != nil || answer.JobID == "" {
+		t.Fatalf("answer %d %q has no job id: %v", r.status, r.body, err)
+	}
+	return answer.JobID
+}
+
+// upstream hands over what it gets.
+func upstream(t testing.TB) (url string, got <-chan *http.Request) {
+	t.Helper()
+	c := make(chan *http.Request, 100)
+	srv := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(b))
+		c <- r
+	}))
+	t.Cleanup(srv.Close)
+	return srv.URL, c
+}
+
+func receive(t testing.TB, c <-chan *http.Request) *http.Request {
+	t.Helper()
+	select {
+	case r := <-c:
+		return r
+	case <-time.After(10 * time.Second):
+		t.Fatal("nothing arrived at the upstream")
+		return nil
+	}
+}
+
+func TestAVerifiedWebhookReachesTheUpstreamUnchanged(t *testing.T) {
+	s := newSite(t)
+	url, got := upstream(t)
+	s.mustLoad("anvil /hook shop {\nverify hmac "+testSecret+"\ndeliver "+url+"\n}", "")
+	body := "{ \"b\":1,\n \"ä\" : \xff}"
+	answer := s.do(http.MethodPost, "/hook?x=1&y=%20", body, func(r *http.Request) {
+		r.Header.Set("Content-Type", "application/x-odd")
+		r.Header.Set("Cookie", "s=1")
+	})
+	if answer.status != http.StatusAccepted || answer.header.Get("Anvil-Job-Id") != answer.jobID(t) {
+		t.Fatalf("answered %d %v %s", answer.status, answer.header, answer.body)
+	}
+	r := receive(t, got)
+	b, _ := io.ReadAll(r.Body)
+	if string(b) != body {
+		t.Errorf("body %q arrived as %q", body, b)
+	}
+	for name, want := range map[string]string{
+		"Content-Type": "application/x-odd", "X-Signature": sign(body), "Anvil-Job-Id": answer.jobID(t), "Anvil-Attempt": "1",
+		"Anvil-Source": "shop", "Anvil-Verified": "true", "X-Forwarded-Host": s.addr, "X-Forwarded-For": "127.0.0.1", "Cookie": "",
+	} {
+		if have := r.Header.Get(name); have != want {
+			t.Errorf("%s is %q, want %q", name, have, want)
+		}
+	}
+	if r.RequestURI != "/hook?x=1&y=%20" {
+		t.Errorf("uri %s", r.RequestURI)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	s := newSite(t)
+	s.mustLoad(`anvil /hook shop {
+		verify hmac `+testSecret+`
+		max_body 64
+	}`, "")
+	long := strings.Repeat("x", 65)
+	for name, c := range map[string]struct {
+		method, body string
+		change       func(*http.Request)
+		status       int
+		code         string
+		header       string
+	}{
+		"other method":        {method: http.MethodPut, status: 405, code: "method_not_allowed", header: "Allow"},
+		"get":                 {method: http.MethodGet, status: 405, code: "method_not_allowed", header: "Allow"},
+		"no signature":        {change: func(r *http.Request) { r.Header.Del("X-Signature") }, status: 401, code: "invalid_signature"},
+		"empty signature":     {change: func(r *http.Request) { r.Header.Set("X-Signature", "") }, status: 401, code: "invalid_signature"},
+		"other body's":        {body: "a", change: func(r *http.Request) { r.Header.Set("X-Signature", sign("b")) }, status: 401, code: "invalid_signature"},
+		"declared too large":  {body: long, status: 413, code: "body_too_large", header: "Connection"},
+		"chunked, too large":  {body: long, change: func(r *http.Request) { r.ContentLength = -1 }, status: 413, code: "body_too_large"},
+		"at the limit":        {body: long[:64], status: 202},
+		"empty body is taken": {status: 202},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if c.method == "" {
+				c.method = http.MethodPost
+			}
+			r := s.do(c.method, "/hook", c.body, c.change)
+			if r.status != c.status {
+				t.Fatalf("status %d %s, want %d", r.status, r.body, c.status)
+			}
+			if c.code != "" && r.body != `{"error":"`+c.code+"\"}\n" {
+				t.Errorf("body %q", r.body)
+			}
+			if c.header != "" && r.header.Get(c.header) == "" && !strings.EqualFold(c.header, "Connection") {
+				t.Errorf("no header %s in %v", c.header, r.header)
+			}
+		})
+	}
+}
+
+func TestADuplicateGetsTheFirstIDs(t *testing.T) {
+	s := newSite(t)
+	url, got := upstream(t)
+	s.mustLoad("anvil shop {\nverify hmac "+testSecret+"\ndeliver "+url+" a\ndeliver "+url+" b\n}", "")
+	first, second := s.post("x"), s.post("x")
+	if want := strings.Replace(first.body, `"replayed":false`, `"replayed":true`, 1); second.body != want || second.status != 202 {
+		t.Errorf("first %s, then %d %s", first.body, second.status, second.body)
+	}
+	ids := map[string]bool{}
+	for range 2 {
+		ids[receive(t, got).Header.Get("Anvil-Job-Id")] = true
+	}
+	if len(ids) != 2 || !strings.Contains(first.body, `"jobIds":["`+first.jobID(t)+`","`) {
+		t.Errorf("jobs %v for %s", ids, first.body)
+	}
+	if len(got) != 0 {
+		t.Error("delivered more than once to an endpoint")
+	}
+}
+
+func TestRespondReplacesTheAnswerButNotTheID(t *testing.T) {
+	s := newSite(t)
+	s.mustLoad("anvil shop {\nverify hmac "+testSecret+"\nrespond 200 ok\n}", "")
+	r := s.post("x")
+	if r.status != 200 || r.body != "ok" || r.header.Get("Anvil-Job-Id") == "" {
+		t.Errorf("answered %d %q %v", r.status, r.body, r.header)
+	}
+}
+
+func TestTenantsDoNotShareKeys(t *testing.T) {
+	s := newSite(t)
+	s.mustLoad("anvil shop {\nverify hmac "+testSecret+"\ntenant {http.request.header.X-Tenant}\n}", "")
+	as := func(tenant string) string {
+		return s.do(http.MethodPost, "/", "x", func(r *http.Request) { r.Header.Set("X-Tenant", tenant) }).jobID(t)
+	}
+	if a, b, again := as("a"), as("b"), as("a"); a == b || a != again {
+		t.Errorf("a %s, b %s, a again %s", a, b, again)
+	}
+}
+
+func TestVerifyNoneNeedsNoProofAndSaysSoToTheUpstream(t *testing.T) {
+	s := newSite(t)
+	url, got := upstream(t)
+	s.mustLoad("anvil shop {\nverify none\ndeliver "+url+"\n}", "")
+	if r := s.do(http.MethodPost, "/", "x", func(r *http.Request) { r.Header.Del("X-Signature") }); r.status != 202 {
+		t.Fatalf("answered %d %s", r.status, r.body)
+	}
+	if v := receive(t, got).Header.Get("Anvil-Verified"); v != "false" {
+		t.Errorf("Anvil-Verified is %q", v)
+	}
+}
+
+func TestAnyOfSeveralVerifiersIsEnough(t *testing.T) {
+	s := newSite(t)
+	s.mustLoad("anvil shop {\nverify hmac "+testSecret+"\nverify github another-secret-0123\n}", "")
+	if r := s.post("x"); r.status != 202 {
+		t.Errorf("hmac alone: %d %s", r.status, r.body)
+	}
+	mac := hmac.New(sha256.New, []byte("another-secret-0123"))
+	mac.Write([]byte("y"))
+	r := s.do(http.MethodPost, "/", "y", func(r *http.Request) {
+		r.Header.Del("X-Signature")
+		r.Header.Set("X-Hub-Signature-256", "sha256="+hex.EncodeToString(mac.Sum(nil)))
+	})
+	if r.status != 202 {
+		t.Errorf("github alone: %d %s", r.status, r.body)
+	}
+	if r := s.do(http.MethodPost, "/", "z", func(r *http.Request) { r.Header.Del("X-Signature") }); r.status != 401 {
+		t.Errorf("neither: %d %s", r.status, r.body)
+	}
+}
+
+func TestOnlyVerifiedWebhooksUseUpTheSourcesRate(t *testing.T) {
+	s := newSite(t)
+	s.mustLoad("anvil shop {\nverify hmac "+testSecret+"\nrate_limit source 1 1h\n}", "")
+	for range 3 {
+		if r := s.do(http.MethodPost, "/", "x", func(r *http.Request) { r.Header.Set("X-Signature", sign("y")) }); r.status != 401 {
+			t.Fatalf("forgery: %d", r.status)
+		}
+	}
+	if r := s.post("x"); r.status != 202 {
+		t.Fatalf("first genuine: %d %s", r.status, r.body)
+	}
+	r := s.post("y")
+	if r.status != 429 || r.header.Get("Retry-After") == "" || !strings.Contains(r.body, "rate_limited") {
+		t.Errorf("second genuine: %d %v %s", r.status, r.header, r.body)
+	}
+}
+
+func TestTheBacklogLimitRefusesNewWorkAndAnswersDuplicates(t *testing.T) {
+	s := newSite(t)
+	s.mustLoad("anvil shop {\nverify hmac "+testSecret+"\ndeliver localhost:1\n}", "workers off\nqueue webhooks {\nmax_pending 1\n}")
+	first := s.post("x")
+	r := s.post("y")
+	if r.status != 503 || r.header.Get("Retry-After") == "" || !strings.Contains(r.body, "backlog_full") {
+		t.Errorf("new work: %d %v %s", r.status, r.header, r.body)
+	}
+	if again := s.post("x"); again.status != 202 || again.jobID(t) != first.jobID(t) {
+		t.Errorf("duplicate: %d %s", again.status, again.body)
+	}
+}
+
+func TestAReloadKeepsTheStoreAndAppliesNewSettings(t *testing.T) {
+	s := newSite(t)
+	url, got := upstream(t)
+	s.mustLoad("anvil shop {\nverify hmac "+testSecret+"\ndeliver localhost:1\n}", "workers off")
+	id := s.post("x").jobID(t)
+	s.mustLoad("anvil shop {\nverify hmac "+testSecret+"\ndeliver "+url+"\n}", "")
+	if r := receive(t, got); r.Header.Get("Anvil-Job-Id") != id {
+		t.Errorf("delivered %s, want %s", r.Header.Get("Anvil-Job-Id"), id)
+	}
+	if again := s.post("x"); again.jobID(t) != id {
+		t.Error("the key was forgotten")
+	}
+}
+
+func TestARejectedReloadLeavesTheOldConfigurationAtWork(t *testing.T) {
+	s := newSite(t)
+	url, got := upstream(t)
+	s.mustLoad("anvil shop {\nverify hmac "+testSecret+"\ndeliver "+url+"\n}", "")
+	for _, bad := range []string{
+		"anvil shop {\nverify hmac short\n}",
+		"anvil shop {\nverify hmac {env.ANVIL_NOT_SET}\n}",
+		"anvil shop {\nverify hmac " + testSecret + "\nqueue other\n}",
+	} {
+		if err := s.load(bad, ""); err == nil {
+			t.Fatalf("loaded %s", bad)
+		}
+		s.post(bad)
+		receive(t, got)
+	}
+}
+
+func TestHealth(t *testing.T) {
+	s := newSite(t)
+	s.mustLoad("anvil_health /live live\nanvil_health /ready\nanvil shop {\nverify none\n}", "")
+	for path, want := range map[string]string{
+		"/live":  `{"status":"live"}`,
+		"/ready": `{"status":"ready","stores":[{"store":"sqlite","status":"ok"}],"workers":"on","unrouted":0}`,
+	} {
+		r := s.do(http.MethodGet, path, "", nil)
+		if r.status != 200 || strings.TrimSpace(r.body) != want || r.header.Get("Cache-Control") != "no-store" {
+			t.Errorf("%s: %d %v %s", path, r.status, r.header, r.body)
+		}
+	}
+	if r := s.do(http.MethodPost, "/ready", "", nil); r.status != 405 || r.header.Get("Allow") == "" {
+		t.Errorf("post: %d %v", r.status, r.header)
+	}
+	if r := s.do(http.MethodHead, "/ready", "", nil); r.status != 200 || r.body != "" {
+		t.Errorf("head: %d %q", r.status, r.body)
+	}
+}
+
+func TestSecretsFromAFile(t *testing.T) {
+	dir := t.TempDir()
+	for name, content := range map[string]string{
+		"none": testSecret, "lf": testSecret + "\n", "crlf": testSecret + "\r\n", "two": "newer-secret-0123456789\n" + testSecret + "\n\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(dir, name)
+			if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			s := newSite(t)
+			s.mustLoad("anvil shop {\nverify hmac {file."+path+"}\n}", "")
+			if r := s.post("x"); r.status != 202 {
+				t.Errorf("answered %d %s", r.status, r.body)
+			}
+		})
+	}
+}
+
+func TestTheSameSourceTwiceHasToBeEqual(t *testing.T) {
+	s := newSite(t)
+	block := "anvil /%s shop {\nverify hmac " + testSecret + "\nmax_body %s\n}\n"
+	if err := s.load(fmt.Sprintf(block+block, "a", "1KiB", "b", "1KiB"), ""); err != nil {
+		t.Error(err)
+	}
+	err := s.load(fmt.Sprintf(block+block, "a", "1KiB", "b", "2KiB"), "")
+	if err == nil || !strings.Contains(err.Error(), "shop") {
+		t.Errorf("different settings: %v", err)
+	}
+}
+
+func TestASecondStoreIsClosedWhenNoConfigurationUsesIt(t *testing.T) {
+	s := newSite(t)
+	s.mustLoad("anvil shop {\nverify none\n}", "")
+	if n := len(openEngines()); n != 1 {
+		t.Fatalf("%d stores open", n)
+	}
+	s.store = filepath.Join(t.TempDir(), "other.db")
+	s.mustLoad("anvil shop {\nverify none\n}", "")
+	if n := len(openEngines()); n != 1 {
+		t.Errorf("%d stores open after a change of the path", n)
+	}
+	if err := caddy.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(openEngines()); n != 0 {
+		t.Errorf("%d stores open after the stop", n)
+	}
+}
