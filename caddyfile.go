@@ -3,8 +3,10 @@ package anvil
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"math"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -70,18 +72,28 @@ func parseDirective(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error)
 		}
 		return nil, h.Errf("unexpected argument '%s', the form is: anvil [<matcher>] <source> { ... }", h.Val())
 	}
-	if opensBlock(h.Dispenser) {
-		if err := cfg.unmarshalBlock(h.Dispenser); err != nil {
-			return nil, err
+	place := fmt.Sprintf("%s:%d", h.File(), h.Line())
+	global := globalSource(h, cfg.Source)
+	if !opensBlock(h.Dispenser) {
+		if global == nil {
+			return nil, h.Errf("source '%s' has no block here, and the global option anvil has no source of this name", cfg.Source)
 		}
-	} else if !slices.Contains(globalSources(h), cfg.Source) {
-		return nil, h.Errf("source '%s' has no block here, and the global option anvil has no source of this name", cfg.Source)
+		return &Handler{SourceConfig: cfg}, nil
+	}
+	if err := cfg.unmarshalBlock(h.Dispenser); err != nil {
+		return nil, err
+	}
+	if global != nil && !reflect.DeepEqual(*global, cfg) {
+		return nil, fmt.Errorf("source '%s' at %s has other settings in the global option; leave out one of the two blocks", cfg.Source, place)
+	}
+	if first := rememberSource(h, place, cfg); !reflect.DeepEqual(first.cfg, cfg) {
+		return nil, fmt.Errorf("source '%s' at %s has other settings at %s; make them equal, or use two names", cfg.Source, place, first.place)
 	}
 	return &Handler{SourceConfig: cfg}, nil
 }
 
-// globalSources returns the names of the sources in the global option.
-func globalSources(h httpcaddyfile.Helper) []string {
+// globalSource returns the source of the global option, nil when it has none of this name.
+func globalSource(h httpcaddyfile.Helper, name string) *SourceConfig {
 	app, ok := h.Option("anvil").(httpcaddyfile.App)
 	if !ok {
 		return nil
@@ -90,11 +102,32 @@ func globalSources(h httpcaddyfile.Helper) []string {
 	if err := json.Unmarshal(app.Value, &cfg); err != nil {
 		return nil
 	}
-	names := make([]string, len(cfg.Sources))
 	for i := range cfg.Sources {
-		names[i] = cfg.Sources[i].Source
+		if cfg.Sources[i].Source == name {
+			return &cfg.Sources[i]
+		}
 	}
-	return names
+	return nil
+}
+
+// placedSource is a source with the place of its block.
+type placedSource struct {
+	place string
+	cfg   SourceConfig
+}
+
+// rememberSource returns the first block of this name in the Caddyfile, which may be this one.
+func rememberSource(h httpcaddyfile.Helper, place string, cfg SourceConfig) placedSource {
+	const key = "anvil.sources"
+	seen, ok := h.State[key].(map[string]placedSource)
+	if !ok {
+		seen = map[string]placedSource{}
+		h.State[key] = seen
+	}
+	if _, ok := seen[cfg.Source]; !ok {
+		seen[cfg.Source] = placedSource{place, cfg}
+	}
+	return seen[cfg.Source]
 }
 
 // parseHealthDirective reads the directive:
