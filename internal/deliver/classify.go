@@ -33,7 +33,7 @@ func (p *progress) trace(ctx context.Context) context.Context {
 
 // classify names the error of an attempt that got no status. outer is the caller's context, attempt is outer with the
 // timeout.
-func (p *progress) classify(err error, outer, attempt context.Context) event.Class {
+func (p *progress) classify(outer, attempt context.Context, err error) event.Class {
 	var dns *net.DNSError
 	var op *net.OpError
 	switch {
@@ -62,8 +62,9 @@ func failureText(err error, class event.Class, timeout time.Duration) string {
 		return fmt.Sprintf("timeout: no status within %s", timeout)
 	case event.ClassReset:
 		return clean("connection ended before a status came: " + err.Error())
+	default:
+		return clean(err.Error())
 	}
-	return clean(err.Error())
 }
 
 // statusText is the error of an attempt with a status that is not 2xx.

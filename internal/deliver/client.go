@@ -117,7 +117,7 @@ func (c *Client) Send(ctx context.Context, r Request) Result {
 	res.Attempt.Duration = c.now().Sub(started)
 	res.Sent = p.connected.Load()
 	if err != nil {
-		res.Attempt.Class = p.classify(err, ctx, attempt)
+		res.Attempt.Class = p.classify(ctx, attempt, err)
 		res.Attempt.Error = failureText(err, res.Attempt.Class, timeout)
 		return res
 	}
@@ -131,7 +131,7 @@ func (c *Client) Send(ctx context.Context, r Request) Result {
 	}
 	if resp.StatusCode == http.StatusSwitchingProtocols {
 		// Its "body" is the raw connection, which no context ends: reading it could hang for ever.
-		resp.Body.Close() //nolint:errcheck,gosec // closing is all that is left to do
+		resp.Body.Close()
 		return res
 	}
 	// The status has decided; whatever happens to the body now, the outcome stays.
@@ -143,12 +143,12 @@ func (c *Client) Send(ctx context.Context, r Request) Result {
 
 // snippet reads the beginning of a body, up to maxDrain so that the connection can be used again, and closes it.
 func snippet(body io.ReadCloser) string {
-	defer body.Close() //nolint:errcheck // nothing depends on how a read-only body closes
+	defer body.Close()
 	// The sanitised text may be shorter than what was read, never longer than maxText.
 	buf := make([]byte, maxText)
 	n, err := io.ReadFull(body, buf)
 	if err == nil {
-		_, _ = io.CopyN(io.Discard, body, maxDrain-maxText) //nolint:errcheck // the bytes are not wanted
+		_, _ = io.CopyN(io.Discard, body, maxDrain-maxText)
 		return clean(string(trimPartialRune(buf)))
 	}
 	return clean(string(buf[:n]))

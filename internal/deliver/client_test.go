@@ -158,8 +158,7 @@ func TestStatusDecides(t *testing.T) {
 		400: event.ClassStatus, 404: event.ClassStatus, 410: event.ClassStatus, 429: event.ClassStatus, 500: event.ClassStatus, 599: event.ClassStatus,
 	} {
 		hits := 0
-		var elsewhere string
-		elsewhere = serve(t, func(http.ResponseWriter, *http.Request) { t.Errorf("a redirect with %d was followed", status) })
+		elsewhere := serve(t, func(http.ResponseWriter, *http.Request) { t.Errorf("a redirect with %d was followed", status) })
 		url := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 			hits++
 			w.Header().Set("Location", elsewhere)

@@ -19,26 +19,19 @@ type held struct {
 	endpoint Endpoint
 	known    bool
 
-	ctx  context.Context
-	cut  context.CancelFunc
-	lost bool // guarded by the engine's mu: somebody else owns the job now
-}
-
-func newHeld(j *store.ClaimedJob, token event.ID) *held {
-	h := &held{ClaimedJob: *j, lease: store.Lease{Job: j.Job.ID, Token: token, Attempt: j.Job.Attempts}}
-	h.ctx, h.cut = context.WithCancel(context.Background())
-	return h
+	cut  context.CancelFunc // ends the attempt
+	lost bool               // guarded by the engine's mu: somebody else owns the job now
 }
 
 // run takes one job from its claim to its written outcome.
-func (e *Engine) run(h *held) {
+func (e *Engine) run(ctx context.Context, h *held) {
 	defer e.drop(h)
 	defer h.cut()
 	if !h.known || e.isDraining() {
 		e.release(h)
 		return
 	}
-	res := e.send(h)
+	res := e.send(ctx, h)
 	if e.isLost(h) {
 		e.slotFree(h)
 		e.warnLost(h, res.Attempt.Class)
@@ -52,7 +45,7 @@ func (e *Engine) run(h *held) {
 }
 
 // send makes the attempt. A panic in it is a failed attempt, not the end of Caddy.
-func (e *Engine) send(h *held) (res deliver.Result) {
+func (e *Engine) send(ctx context.Context, h *held) (res deliver.Result) {
 	started := e.now()
 	defer func() {
 		if p := recover(); p != nil {
@@ -63,7 +56,7 @@ func (e *Engine) send(h *held) (res deliver.Result) {
 			}}
 		}
 	}()
-	return e.client.Send(h.ctx, deliver.Request{
+	return e.client.Send(ctx, deliver.Request{
 		Event: h.Event, Job: h.Job, Attempt: h.lease.Attempt,
 		Target: deliver.Target{URL: h.endpoint.URL, Timeout: h.endpoint.Timeout},
 	})

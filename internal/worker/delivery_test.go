@@ -2,9 +2,9 @@ package worker
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -113,7 +113,7 @@ func TestSuccessOnTheThirdAttemptIsDeliveredWithThreeRows(t *testing.T) {
 		t.Errorf("ledger %v, want %v", classes(ledger), want)
 	}
 	for i, h := range up.got() {
-		if h.jobID != id.String() || h.attempt != fmt.Sprint(i+1) {
+		if h.jobID != id.String() || h.attempt != strconv.Itoa(i+1) {
 			t.Errorf("request %d is attempt %s of job %s", i+1, h.attempt, h.jobID)
 		}
 	}

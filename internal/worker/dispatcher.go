@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"context"
 	"time"
 
 	"go.uber.org/zap"
@@ -168,14 +169,17 @@ func (d *dispatcher) claimEnded() {
 // begin starts a goroutine for each job. There are never more than slots, which is what was claimed for.
 func (d *dispatcher) begin(token event.ID, jobs []store.ClaimedJob) {
 	for i := range jobs {
-		h := newHeld(&jobs[i], token)
+		// Not of any caller's context: an attempt ends by its outcome, or by being cut.
+		ctx, cut := context.WithCancel(context.Background())
+		job := &jobs[i].Job
+		h := &held{ClaimedJob: jobs[i], cut: cut, lease: store.Lease{Job: job.ID, Token: token, Attempt: job.Attempts}}
 		d.mu.Lock()
 		d.jobs[h.lease] = h
-		d.busy[h.Job.Endpoint]++
+		d.busy[job.Endpoint]++
 		if d.ruling != nil {
-			h.endpoint, h.known = d.ruling.Endpoints[h.Job.Endpoint]
+			h.endpoint, h.known = d.ruling.Endpoints[job.Endpoint]
 		}
 		d.mu.Unlock()
-		d.wg.Go(func() { d.run(h) })
+		d.wg.Go(func() { d.run(ctx, h) })
 	}
 }

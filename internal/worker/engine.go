@@ -88,9 +88,10 @@ type Engine struct {
 
 	failedLog, deadLog, storeLog *limiter
 
-	loops     context.Context // ends the loops
+	// loops ends the loops; writing, later, what still tries to reach the store.
+	loops     context.Context //nolint:containedctx // the engine's own life, which no caller's context spans
 	endLoops  context.CancelFunc
-	writing   context.Context // ends what still tries to reach the store
+	writing   context.Context //nolint:containedctx // as above
 	endWrites context.CancelFunc
 	wg        sync.WaitGroup
 

@@ -20,9 +20,11 @@ type quietStore struct {
 }
 
 func (q *quietStore) Wake() <-chan struct{} { return q.wake }
+
 func (q *quietStore) Claim(context.Context, store.Claim) (store.Claimed, error) {
 	return q.answer, nil
 }
+
 func (q *quietStore) Recover(context.Context) (store.Recovered, error) { return store.Recovered{}, nil }
 func (q *quietStore) Stats(context.Context) (store.Stats, error)       { return store.Stats{}, nil }
 func (q *quietStore) Configured(context.Context, []store.LaneID) error { return nil }

@@ -124,8 +124,7 @@ func TestOutcomeAfterTheLeaseChangesNothing(t *testing.T) {
 	// The first attempt answers 200 at the very moment that its job was given to another worker.
 	s := openStore(t)
 	recovered := make(chan struct{})
-	var up *upstream
-	up = newUpstream(t, func(n int, _ *http.Request) int {
+	up := newUpstream(t, func(n int, _ *http.Request) int {
 		if n == 1 {
 			s.Advance(31 * time.Second)
 			<-recovered
