@@ -152,7 +152,7 @@ func resendSpecs(it specify) {
 			f.store.Advance(2 * time.Hour)
 			f.accept(keyed(time.Hour, key(1)))
 		}},
-		{"at a full backlog", webhook(limited(1)), func(f *fixture, a store.Accept) {
+		{"at a full backlog", webhook(limited(1)), func(f *fixture, _ store.Accept) {
 			_, err := f.store.Accept(f.Context(), webhook(limited(1)))
 			f.wantErr(err, store.ErrBacklog)
 		}},

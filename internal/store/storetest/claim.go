@@ -43,9 +43,12 @@ func claimSpecs(it specify) {
 	it("takes jobs of the asked lanes only", func(f *fixture) {
 		a := f.accept()
 		for _, other := range []store.LaneID{
-			{Queue: "slow", Endpoint: hooks.Endpoint}, {Queue: hooks.Queue, Endpoint: "github/defaul"},
-			{Queue: hooks.Queue, Endpoint: "github/default2"}, {Queue: hooks.Queue, Endpoint: "GitHub/default"},
-			{Queue: "web", Endpoint: "hooksgithub/default"}, {Queue: "", Endpoint: ""},
+			{Queue: "slow", Endpoint: hooks.Endpoint},
+			{Queue: hooks.Queue, Endpoint: "github/defaul"},
+			{Queue: hooks.Queue, Endpoint: "github/default2"},
+			{Queue: hooks.Queue, Endpoint: "GitHub/default"},
+			{Queue: "web", Endpoint: "hooksgithub/default"},
+			{Queue: "", Endpoint: ""},
 		} {
 			f.wantClaimed(f.claimAll(other))
 		}

@@ -126,8 +126,8 @@ func concurrencySpecs(it specify) {
 	it("one claim sent many times at once takes jobs once", func(f *fixture) {
 		const most, senders = 3, 10
 		byID := cmpopts.SortSlices(func(a, b store.ClaimedJob) bool { return lessID(a.Job.ID, b.Job.ID) })
-		f.acceptMany(100)
-		for left := 100; left > most*senders; left -= most {
+		f.acceptMany(60)
+		for left := 60; left > most*senders; left -= most {
 			c := claimOf(most, hooks)
 			answers := make([]store.Claimed, senders)
 			f.crowd(senders, func(i int) (err error) {

@@ -1,91 +1,16 @@
 package storetest
 
 import (
-	"encoding/hex"
 	"errors"
-	"fmt"
 	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/uuid"
 
 	"github.com/caddy-anvil/anvil/internal/event"
 	"github.com/caddy-anvil/anvil/internal/store"
 )
-
-// hooks is the lane that jobs go to unless a test says otherwise.
-var hooks = store.LaneID{Queue: "webhooks", Endpoint: "github/default"}
-
-func newID() event.ID { return uuid.Must(uuid.NewV7()) }
-
-// key is a dedupe key as the ingress makes them: 64 digits of lower-case hex.
-func key(n int) string { return fmt.Sprintf("%064x", n) }
-
-// edit changes a webhook before it is accepted.
-type edit func(a *store.Accept)
-
-func webhook(edits ...edit) store.Accept {
-	a := store.Accept{Event: event.Event{
-		ID: newID(), Source: "github", Verified: true, Type: "push", ProviderID: "evt_1", Payload: []byte("payload"),
-	}}
-	for _, e := range edits {
-		e(&a)
-	}
-	if a.Jobs == nil {
-		to(store.LaneID{Queue: hooks.Queue, Endpoint: a.Event.Source + "/default"})(&a)
-	}
-	return a
-}
-
-func from(source, tenant string) edit {
-	return func(a *store.Accept) { a.Event.Source, a.Event.Tenant = source, tenant }
-}
-
-func unverified(a *store.Accept) { a.Event.Verified = false }
-
-func payload(b []byte) edit {
-	return func(a *store.Accept) { a.Event.Payload = b }
-}
-
-func to(lanes ...store.LaneID) edit {
-	return func(a *store.Accept) {
-		for _, l := range lanes {
-			a.Jobs = append(a.Jobs, store.NewJob{ID: newID(), Queue: l.Queue, Endpoint: l.Endpoint})
-		}
-	}
-}
-
-func observed(a *store.Accept) {
-	a.Jobs = append(a.Jobs, store.NewJob{ID: newID(), Queue: hooks.Queue, Endpoint: "github/", Observed: true})
-}
-
-func keyed(ttl time.Duration, values ...string) edit {
-	return func(a *store.Accept) {
-		for _, v := range values {
-			a.Keys = append(a.Keys, store.Key{Value: v, TTL: ttl})
-		}
-	}
-}
-
-// ownLane is a lane that no other job of this test is in.
-func (f *fixture) ownLane() store.LaneID {
-	f.lanes++
-	return store.LaneID{Queue: hooks.Queue, Endpoint: fmt.Sprintf("github/own%d", f.lanes)}
-}
-
-func laneOf(a store.Accept) store.LaneID {
-	return store.LaneID{Queue: a.Jobs[0].Queue, Endpoint: a.Jobs[0].Endpoint}
-}
-
-func jobIDs(a store.Accept) []event.ID {
-	ids := make([]event.ID, len(a.Jobs))
-	for i, j := range a.Jobs {
-		ids[i] = j.ID
-	}
-	return ids
-}
 
 // accept stores a new webhook and checks that it is the first.
 func (f *fixture) accept(edits ...edit) store.Accept {
@@ -203,17 +128,11 @@ func dead(l store.Lease) store.Finish {
 
 // row is a row of the ledger with every field set. Times have milliseconds: no store keeps less.
 func row(l store.Lease, class event.Class, text string) event.Attempt {
-	r := event.Attempt{
+	return event.Attempt{
 		Number: l.Attempt, StartedAt: time.UnixMilli(1_700_000_000_123).UTC(), Duration: 1234 * time.Millisecond,
-		Class: class, Error: text, Snippet: "answer of the endpoint ✓",
+		Status: map[event.Class]int{event.ClassDelivered: 204, event.ClassStatus: 503}[class],
+		Class:  class, Error: text, Snippet: "answer of the endpoint ✓",
 	}
-	switch class {
-	case event.ClassDelivered:
-		r.Status = 204
-	case event.ClassStatus:
-		r.Status = 503
-	}
-	return r
 }
 
 // finish ends a life and wants the lease to be good.
@@ -247,6 +166,7 @@ func (f *fixture) bring(a store.Accept, state event.State) {
 	f.Helper()
 	id, lane := a.Jobs[0].ID, laneOf(a)
 	switch state {
+	case event.Pending, event.Observed: // as it was accepted
 	case event.Running:
 		f.claimOne(lane)
 	case event.Delivered:
@@ -401,10 +321,4 @@ func (f *fixture) crowd(n int, fn func(i int) error) {
 		}
 		return nil
 	})
-}
-
-// newKey is a key that no other event has.
-func newKey() string {
-	id := newID()
-	return hex.EncodeToString(id[:]) + key(0)[:32]
 }

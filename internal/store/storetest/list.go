@@ -1,8 +1,8 @@
 package storetest
 
 import (
-	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -91,7 +91,7 @@ func listSpecs(it specify) {
 				for _, endpoint := range []string{"github/ci", "github/chat", "stripe/ci"} {
 					for _, tenant := range []string{"", "acme", "Acme"} {
 						source, _, _ := strings.Cut(endpoint, "/")
-						lane := store.LaneID{Queue: queue, Endpoint: endpoint + fmt.Sprint(len(all))}
+						lane := store.LaneID{Queue: queue, Endpoint: endpoint + strconv.Itoa(len(all))}
 						a := f.jobIn(state, from(source, tenant), to(lane))
 						all = append(all, f.job(a.Jobs[0].ID))
 					}

@@ -24,7 +24,7 @@ type model struct {
 
 func newModel(f *fixture) *model {
 	m := &model{
-		fixture: f, rand: rand.New(rand.NewPCG(1, 2)), //nolint:gosec // a test that repeats
+		fixture: f, rand: rand.New(rand.NewPCG(1, 2)),
 		lane: map[event.ID]store.LaneID{}, state: map[event.ID]event.State{},
 	}
 	for range 4 {

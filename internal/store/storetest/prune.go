@@ -136,10 +136,9 @@ func pruneSpecs(it specify) {
 	})
 
 	it("takes many in steps that come to an end", func(f *fixture) {
-		const n = 700
+		const n = 350
 		f.acceptMany(n)
-		lane := store.LaneID{Queue: hooks.Queue, Endpoint: "github/default"}
-		token, jobs := f.claim(time.Hour, n, lane)
+		token, jobs := f.claim(time.Hour, n, hooks)
 		f.parallel(20, func(i int) error {
 			for j := i; j < len(jobs); j += 20 {
 				if _, err := f.store.Finish(f.Context(), delivered(leaseOf(token, jobs[j]))); err != nil {

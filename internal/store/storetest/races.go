@@ -135,8 +135,9 @@ func raceSpecs(it specify) {
 			if diff := cmp.Diff(renewed, kept); diff != "" {
 				f.Fatalf("leases (-renewed +ours at the end):\n%s", diff)
 			}
-			for _, c := range f.claimAll(hooks) { // those that were recovered, out of the way of the next round
-				f.wantState(c.Job.ID, event.Running)
+			token, claimed = f.claim(time.Hour, jobs, hooks) // those that were recovered
+			for _, c := range claimed {
+				f.finish(delivered(leaseOf(token, c)))
 			}
 		}
 	})

@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -150,7 +149,7 @@ func (f *fixture) wantStats(want map[store.LaneID]counts) {
 		}
 	}
 	if diff := cmp.Diff(filled, f.counted()); diff != "" {
-		f.Fatalf("jobs of %v by lane (-want +counted):\n%s", fmt.Sprint(event.States()), diff)
+		f.Fatalf("jobs of %v by lane (-want +counted):\n%s", event.States(), diff)
 	}
 }
 
