@@ -12,11 +12,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize"
+
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
-	"github.com/dustin/go-humanize"
 )
 
 // parseDirective reads the directive:
@@ -279,7 +280,7 @@ func parseSize(d *caddyfile.Dispenser, name, arg string, limit int64) (int64, er
 	if err != nil || n > math.MaxInt64 {
 		return 0, d.Errf("%s: '%s' is not a size such as 256KiB or 25MB", name, arg)
 	}
-	size := int64(n) //nolint:gosec // bounded above
+	size := int64(n)
 	if err := (bound{name, size, limit, bytesUnit}).check(); err != nil {
 		return 0, d.WrapErr(err)
 	}

@@ -7,9 +7,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/caddyserver/caddy/v2"
 	"github.com/google/uuid"
 	"go.uber.org/zap"
+
+	"github.com/caddyserver/caddy/v2"
 
 	"github.com/caddy-anvil/anvil/internal/deliver"
 	"github.com/caddy-anvil/anvil/internal/event"

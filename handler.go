@@ -10,9 +10,10 @@ import (
 	"strings"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
-	"go.uber.org/zap"
 
 	"github.com/caddy-anvil/anvil/internal/event"
 	"github.com/caddy-anvil/anvil/internal/ingress"
@@ -53,7 +54,7 @@ func (*Handler) CaddyModule() caddy.ModuleInfo {
 
 // Provision registers the source with the app.
 func (h *Handler) Provision(ctx caddy.Context) error {
-	if err := h.SourceConfig.validate(); err != nil {
+	if err := h.validate(); err != nil {
 		return err
 	}
 	app, err := ctx.App("anvil")
@@ -270,7 +271,7 @@ func (s *source) answer(w http.ResponseWriter, first string, a *store.Accepted) 
 	b = append(b, "}\n"...)
 	w.Header()["Content-Type"] = jsonType
 	w.WriteHeader(s.respond.Status)
-	_, err := w.Write(b)
+	_, err := w.Write(b) //nolint:gosec // ids of our own, as JSON
 	return err
 }
 
@@ -302,7 +303,7 @@ func (s *source) refuse(w http.ResponseWriter, r *http.Request, repl *caddy.Repl
 	}
 	head["Content-Type"] = jsonType
 	w.WriteHeader(no.status)
-	_, _ = io.WriteString(w, `{"error":"`+no.code+`"}`+"\n") // a sender that has gone is no news
+	_, _ = io.WriteString(w, `{"error":"`+no.code+`"}`+"\n") //nolint:gosec // a code of our own; a sender that has gone is no news
 }
 
 // waitStarted waits until the app has started, a bounded time.

@@ -7,9 +7,10 @@ import (
 	"net/http"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
-	"go.uber.org/zap"
 )
 
 // readyTimeout bounds a health check: one that hangs says less than one that fails.
@@ -30,7 +31,7 @@ func (*Health) CaddyModule() caddy.ModuleInfo {
 
 // Provision gets the app.
 func (h *Health) Provision(ctx caddy.Context) error {
-	if err := h.HealthConfig.validate(); err != nil {
+	if err := h.validate(); err != nil {
 		return err
 	}
 	app, err := ctx.App("anvil")

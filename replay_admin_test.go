@@ -10,8 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/caddyserver/caddy/v2"
 	"github.com/google/uuid"
+
+	"github.com/caddyserver/caddy/v2"
 
 	"github.com/caddy-anvil/anvil/internal/admin"
 	"github.com/caddy-anvil/anvil/internal/event"

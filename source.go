@@ -8,10 +8,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/caddyserver/caddy/v2"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+
+	"github.com/caddyserver/caddy/v2"
 
 	"github.com/caddy-anvil/anvil/internal/event"
 	"github.com/caddy-anvil/anvil/internal/ingress"

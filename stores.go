@@ -7,10 +7,11 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/dustin/go-humanize"
 	"go.uber.org/zap"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/caddy-anvil/anvil/internal/store"
 	"github.com/caddy-anvil/anvil/internal/store/sqlite"
@@ -97,7 +98,7 @@ func (s *SQLiteStore) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 			if err != nil || n > 1<<60 {
 				return d.Errf("min_free: '%s' is not a size; write for example 256MiB", arg)
 			}
-			size := int64(n) //nolint:gosec // bounded above
+			size := int64(n)
 			s.MinFree = &size
 			return nil
 		}},

@@ -11,8 +11,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
+
+	"github.com/caddyserver/caddy/v2"
 
 	"github.com/caddy-anvil/anvil/internal/admin"
 	"github.com/caddy-anvil/anvil/internal/deliver"
@@ -70,7 +71,7 @@ func (*App) CaddyModule() caddy.ModuleInfo {
 func (a *App) Provision(ctx caddy.Context) error {
 	a.ctx, a.log = ctx, ctx.Logger()
 	a.sources, a.started = map[string]*source{}, make(chan struct{})
-	if err := a.AppConfig.validate(); err != nil {
+	if err := a.validate(); err != nil {
 		return err
 	}
 	if err := registerMetrics(ctx.GetMetricsRegistry()); err != nil {

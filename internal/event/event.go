@@ -117,7 +117,7 @@ func (s State) Final() bool { return s > Running }
 func ParseState(name string) (State, bool) {
 	for i, n := range stateNames {
 		if n == name {
-			return State(i), true //nolint:gosec // bounded by the table above
+			return State(i), true
 		}
 	}
 	return 0, false

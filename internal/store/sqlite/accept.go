@@ -35,7 +35,7 @@ func hashKey(e *event.Event, key string) keyHash {
 		b = append(b, 0)
 	}
 	sum := sha256.Sum256(append(b, key...))
-	k := keyHash{h: int64(binary.BigEndian.Uint64(sum[:8]) >> 1)} //nolint:gosec // the shift leaves 63 bits
+	k := keyHash{h: int64(binary.BigEndian.Uint64(sum[:8]) >> 1)}
 	copy(k.rest[:], sum[8:])
 	return k
 }
@@ -236,7 +236,7 @@ func keysOf(b []byte) []string {
 	var keys []string
 	for len(b) > 0 {
 		n, size := binary.Uvarint(b)
-		if size <= 0 || n > uint64(len(b)-size) {
+		if size <= 0 || n > uint64(len(b)) || int(n) > len(b)-size { //nolint:gosec // bounded by the comparison before
 			break
 		}
 		raw := b[size : size+int(n)] //nolint:gosec // bounded by the line above

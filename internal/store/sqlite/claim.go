@@ -84,12 +84,12 @@ func (t *tx) claimLane(ln store.Lane, c store.Claim, answer *store.Claimed) erro
 		return err
 	}
 	for _, d := range take {
-		err := t.exec("UPDATE jobs SET leased = 1, attempts = ?, token = ? WHERE seq = ?", d.attempt, c.Token, d.seq)
+		err := t.exec("UPDATE jobs SET leased = 1, attempts = ?, token = ?, claimed = ? WHERE seq = ?", d.attempt, c.Token, t.now, d.seq)
 		if err != nil {
 			return err
 		}
 		t.leased = append(t.leased, &lease{
-			job: d.job, seq: d.seq, lane: l, token: c.Token, attempt: d.attempt, until: t.now + c.Lease.Microseconds(),
+			job: d.job, seq: d.seq, lane: l, token: c.Token, attempt: d.attempt, since: t.now, until: t.now + c.Lease.Microseconds(),
 		})
 		if err := t.loadClaimed(d.seq, answer); err != nil {
 			return err

@@ -95,7 +95,7 @@ func (t *tx) writeAttempt(seq int64, a event.Attempt) error {
 // errLost is what the ledger says of a life that nobody finished.
 const errLost = "the attempt was cut off before its outcome was known; the endpoint may have seen it"
 
-// loseLife writes the row of a life that nobody finished and gives the job back, or ends it after too many.
+// loseLife writes the row of a life that nobody finished, as of its claim, and gives the job back, or ends it after too many.
 func (t *tx) loseLife(seq int64, l *lane, attempt, lost int, started int64) (dead bool, err error) {
 	row := event.Attempt{Number: attempt, StartedAt: micros(started), Class: event.ClassLost, Error: errLost}
 	if err := t.writeAttempt(seq, row); err != nil {
@@ -125,7 +125,7 @@ func (s *Store) Recover(ctx context.Context) (store.Recovered, error) {
 			if err != nil {
 				return err
 			}
-			dead, err := t.loseLife(l.seq, l.lane, l.attempt, job.Lost, t.now)
+			dead, err := t.loseLife(l.seq, l.lane, l.attempt, job.Lost, l.since)
 			if err != nil {
 				return err
 			}
@@ -158,12 +158,12 @@ func (s *Store) anyExpired() bool {
 // endLeftLives ends what the last process had under way.
 func (w *writer) endLeftLives() error {
 	type life struct {
-		seq, lane     int64
-		attempt, lost int
+		seq, lane, since int64
+		attempt, lost    int
 	}
 	var lives []life
-	err := query(w.conn, "SELECT seq, lane, attempts, lost FROM jobs INDEXED BY jobs_due WHERE state = 0 AND leased = 1", func(r *sqlite.Stmt) error {
-		lives = append(lives, life{r.ColumnInt64(0), r.ColumnInt64(1), r.ColumnInt(2), r.ColumnInt(3)})
+	err := query(w.conn, "SELECT seq, lane, claimed, attempts, lost FROM jobs INDEXED BY jobs_due WHERE state = 0 AND leased = 1", func(r *sqlite.Stmt) error {
+		lives = append(lives, life{r.ColumnInt64(0), r.ColumnInt64(1), r.ColumnInt64(2), r.ColumnInt(3), r.ColumnInt(4)})
 		return nil
 	})
 	if err != nil || len(lives) == 0 {
@@ -171,7 +171,7 @@ func (w *writer) endLeftLives() error {
 	}
 	o := &op{run: func(t *tx) error {
 		for _, l := range lives {
-			if _, err := t.loseLife(l.seq, w.s.lanes[l.lane-1], l.attempt, l.lost, t.now); err != nil {
+			if _, err := t.loseLife(l.seq, w.s.lanes[l.lane-1], l.attempt, l.lost, l.since); err != nil {
 				return err
 			}
 		}

@@ -91,6 +91,7 @@ type lease struct {
 	lane    *lane
 	token   event.ID
 	attempt int
+	since   int64
 	until   int64
 }
 
