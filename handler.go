@@ -3,7 +3,6 @@ package anvil
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"strconv"
@@ -57,16 +56,16 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if err := h.validate(); err != nil {
 		return err
 	}
-	app, err := ctx.App("anvil")
+	app, err := appOf(ctx)
 	if err != nil {
-		return fmt.Errorf("getting anvil app: %w", err)
+		return err
 	}
-	h.app = app.(*App) //nolint:forcetypeassert // registered under this name by this package
+	h.app = app
 	place := "another site"
 	if srv, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok {
 		place = "the site that listens on " + strings.Join(srv.Listen, ", ")
 	}
-	h.source, err = h.app.register(&h.SourceConfig, place)
+	h.source, err = app.register(&h.SourceConfig, place)
 	return err
 }
 

@@ -3,7 +3,6 @@ package anvil
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"time"
 
@@ -34,13 +33,10 @@ func (h *Health) Provision(ctx caddy.Context) error {
 	if err := h.validate(); err != nil {
 		return err
 	}
-	app, err := ctx.App("anvil")
-	if err != nil {
-		return fmt.Errorf("getting anvil app: %w", err)
-	}
-	h.app = app.(*App) //nolint:forcetypeassert // registered under this name by this package
 	h.log = sampled(ctx.Logger())
-	return nil
+	var err error
+	h.app, err = appOf(ctx)
+	return err
 }
 
 // healthReport is the body of an answer.

@@ -66,6 +66,15 @@ func (*App) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: "anvil", New: func() caddy.Module { return new(App) }}
 }
 
+// appOf gets the configuration's app, which Caddy makes with all defaults where the configuration has none.
+func appOf(ctx caddy.Context) (*App, error) {
+	app, err := ctx.App("anvil")
+	if err != nil {
+		return nil, fmt.Errorf("getting anvil app: %w", err)
+	}
+	return app.(*App), nil //nolint:forcetypeassert // registered under this name by this package
+}
+
 // Provision loads the store's module and the global sources. It opens nothing: Caddy provisions a configuration to
 // validate it, too.
 func (a *App) Provision(ctx caddy.Context) error {
