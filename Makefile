@@ -24,7 +24,7 @@ bench: ## measure accept rate, latency and drain rate beside plain Caddy; ARGS=-
 
 # Tools are run by version and not required by go.mod: their dependencies are none of this module's.
 lint: ## run golangci-lint
-	$(GO) run $(GOLANGCI) run
+	$(GO) run $(GOLANGCI) run --allow-parallel-runners
 
 fmt: ## format the Go sources and the example
 	$(GO) run $(GOLANGCI) fmt

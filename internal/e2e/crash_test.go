@@ -1,0 +1,161 @@
+package e2e
+
+import (
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+)
+
+// load posts unique webhooks from several senders until stop is called and remembers what was acknowledged. It does as
+// providers do: an event that got no answer is sent again, one that was refused is not.
+type load struct {
+	mu      sync.Mutex
+	acked   map[string]int // job id → event number
+	refused map[int]int    // status → count
+	unheard int            // requests without an answer
+	next    int
+	quit    chan struct{}
+	wg      sync.WaitGroup
+}
+
+func startLoad(url string, senders int, pause time.Duration) *load {
+	l := &load{acked: map[string]int{}, refused: map[int]int{}, quit: make(chan struct{})}
+	for range senders {
+		l.wg.Go(func() {
+			tick := time.NewTicker(pause)
+			defer tick.Stop()
+			n, answered := 0, true
+			for {
+				if answered {
+					n = l.number()
+				}
+				answered = l.one(url, n)
+				select {
+				case <-l.quit:
+					return
+				case <-tick.C:
+				}
+			}
+		})
+	}
+	return l
+}
+
+func (l *load) number() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.next++
+	return l.next
+}
+
+func (l *load) one(url string, n int) (answered bool) {
+	r, err := sendSigned(url, hook(n))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case err != nil:
+		l.unheard++
+		return false
+	case r.status == http.StatusAccepted:
+		l.acked[r.JobID] = n
+	default:
+		l.refused[r.status]++
+	}
+	return true
+}
+
+func (l *load) stop() map[string]int {
+	close(l.quit)
+	l.wg.Wait()
+	return l.acked
+}
+
+func (l *load) count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.acked)
+}
+
+func TestKillsUnderLoadLoseNoAcknowledgedEvent(t *testing.T) {
+	up := newUpstream(t, func(n int, _ hit) answer { return answer{delay: time.Duration(n%7) * 5 * time.Millisecond} })
+	c := newInstance(t)
+	conf := c.caddyfile("", simpleSite(up))
+	c.start(conf)
+	l := startLoad(c.site+"/hooks", 8, 10*time.Millisecond)
+	const kills = 25
+	for kill := range kills {
+		enough := l.count() + 10 + 3*kill
+		waitFor(t, 20*time.Second, "events being acknowledged after a restart", func() bool { return l.count() >= enough })
+		c.kill9()
+		c.start(conf)
+	}
+	acked := l.stop()
+	c.settled(30 * time.Second)
+	hits := up.jobHits()
+	t.Logf("%d acknowledged, %d requests at the upstream, %d without an answer, refused by status: %v", len(acked), up.count(), l.unheard, l.refused)
+	for id, n := range acked {
+		if hits[id] == 0 {
+			t.Errorf("event %d was acknowledged as job %s and never arrived", n, id)
+		}
+	}
+	// What was under way at a kill may be repeated: at most one life each kill and slot.
+	if extra := up.count() - len(hits); extra > kills*8 {
+		t.Errorf("%d requests were repeats; %d kills with 8 slots allow %d", extra, kills, kills*8)
+	}
+	if states, _ := c.stats(); states["delivered"] != len(hits) || states["dead"] != 0 {
+		t.Errorf("stats are %v, the upstream saw %d jobs", states, len(hits))
+	}
+}
+
+func TestAJobUnderWayAtAKillIsSentAgainWithItsID(t *testing.T) {
+	t.Parallel()
+	up := newUpstream(t, func(n int, _ hit) answer { return answer{hang: n == 1} })
+	c := newInstance(t)
+	conf := c.caddyfile("", simpleSite(up))
+	c.start(conf)
+	id := accepted(t, c.site+"/hooks", hook(1))
+	up.wait(1, 5*time.Second)
+	c.kill9()
+	c.start(conf)
+	h := up.wait(2, 10*time.Second)[1]
+	if h.jobID() != id || h.header("Anvil-Attempt") != "2" {
+		t.Errorf("the second life came as job %s attempt %s, want job %s attempt 2", h.jobID(), h.header("Anvil-Attempt"), id)
+	}
+	j := c.waitState(id, "delivered", 5*time.Second)
+	if len(j.Ledger) != 2 || j.Ledger[0].Class != "lost" || j.Ledger[1].Class != "delivered" {
+		t.Errorf("ledger is %+v, want a lost row and a delivered one", j.Ledger)
+	}
+}
+
+func TestARestartInTheMiddleOfRetriesEndsWithOneSuccessEach(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	var mu sync.Mutex
+	up := newUpstream(t, func(_ int, h hit) answer {
+		mu.Lock()
+		defer mu.Unlock()
+		if seen[h.jobID()] {
+			return answer{}
+		}
+		seen[h.jobID()] = true
+		return answer{status: 500}
+	})
+	c := newInstance(t)
+	conf := c.caddyfile("", simpleSite(up))
+	c.start(conf)
+	const n = 200
+	for i := range n {
+		accepted(t, c.site+"/hooks", hook(i))
+	}
+	up.wait(n+n/4, 20*time.Second)
+	c.term()
+	c.start(conf)
+	c.settled(20 * time.Second)
+	if states, _ := c.stats(); states["delivered"] != n || len(states) == 0 {
+		t.Errorf("stats are %v, want %d delivered", states, n)
+	}
+	if got := up.count(); got != 2*n {
+		t.Errorf("the upstream has %d requests, want %d failures and as many successes", got, n)
+	}
+}

@@ -1,0 +1,212 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+)
+
+func TestAHangingEndpointDoesNotDelayAHealthyOne(t *testing.T) {
+	t.Parallel()
+	hanging := newUpstream(t, func(int, hit) answer { return answer{hang: true} })
+	healthy := newUpstream(t, nil)
+	c := startCaddy(t, fmt.Sprintf(`	anvil /a slow {
+		verify hmac %[1]q
+		deliver %[2]s
+	}
+	anvil /b quick {
+		verify hmac %[1]q
+		deliver %[3]s
+	}`, secret, hanging.addr(), healthy.addr()))
+	for i := range 300 {
+		accepted(t, c.site+"/a", hook(i))
+	}
+	var delays []time.Duration
+	for i := range 50 {
+		start := time.Now()
+		accepted(t, c.site+"/b", hook(i))
+		delays = append(delays, healthy.wait(i+1, 10*time.Second)[i].at.Sub(start))
+	}
+	slices.Sort(delays)
+	if p95 := delays[47]; p95 > 2*time.Second {
+		t.Errorf("p95 of the healthy endpoint is %s beside a hanging one", p95)
+	}
+	if n := hanging.count(); n > 8 {
+		t.Errorf("the hanging endpoint holds %d deliveries, its concurrency is 8", n)
+	}
+}
+
+func TestFanOutRetriesOnlyTheFailingEndpoint(t *testing.T) {
+	t.Parallel()
+	failing, good := newUpstream(t, statuses(500, 500, 500, 500, 500, 200)), newUpstream(t, nil)
+	c := startCaddy(t, fmt.Sprintf(`	anvil demo {
+		verify hmac %q
+		deliver %s
+		deliver %s mirror {
+			retry 50ms 50ms 50ms 50ms 50ms 50ms
+		}
+	}`, secret, good.addr(), failing.addr()))
+	r := post(t, c.site, hook(1))
+	if r.status != http.StatusAccepted || len(r.JobIDs) != 2 || r.JobID != r.JobIDs[0] {
+		t.Fatalf("got %d %s, want a 202 with two job ids", r.status, r.body)
+	}
+	c.waitState(r.JobIDs[0], "delivered", 5*time.Second)
+	j := c.waitState(r.JobIDs[1], "delivered", 10*time.Second)
+	if good.count() != 1 || failing.count() != 6 || j.Endpoint != "demo/mirror" {
+		t.Errorf("good has %d requests, failing %d at %s; want 1 and 6 at demo/mirror", good.count(), failing.count(), j.Endpoint)
+	}
+	for i, h := range failing.hits() {
+		if h.jobID() != r.JobIDs[1] || h.header("Anvil-Attempt") != strconv.Itoa(i+1) || j.Ledger[i].Number != i+1 {
+			t.Errorf("attempt %d came as job %s number %s, ledger number %d", i+1, h.jobID(), h.header("Anvil-Attempt"), j.Ledger[i].Number)
+		}
+	}
+}
+
+func TestAnEndlessAnswerHoldsNoWorkerAndNoMemory(t *testing.T) {
+	t.Parallel()
+	up := newUpstream(t, func(int, hit) answer { return answer{endless: true} })
+	c := startCaddy(t, simpleSite(up))
+	before := c.memory()
+	for i := range 40 {
+		accepted(t, c.site+"/hooks", hook(i))
+	}
+	c.settled(20 * time.Second)
+	if states, _ := c.stats(); states["delivered"] != 40 || up.count() != 40 {
+		t.Errorf("stats are %v after %d requests; a 200 with an endless body is delivered", states, up.count())
+	}
+	if grown := c.memory() - before; grown > 64<<20 {
+		t.Errorf("memory grew by %d MiB", grown>>20)
+	}
+	j := c.job(up.hits()[0].jobID())
+	if len(j.Ledger) != 1 || len(j.Ledger[0].Snippet) == 0 || len(j.Ledger[0].Snippet) > 512 {
+		t.Errorf("ledger is %+v, want one row with a cut snippet", j.Ledger)
+	}
+}
+
+func TestA2xxIsDeliveredEvenIfItsBodyNeverComes(t *testing.T) {
+	t.Parallel()
+	up := newUpstream(t, func(int, hit) answer { return answer{stall: true} })
+	c := startCaddy(t, simpleSite(up))
+	id := accepted(t, c.site+"/hooks", hook(1))
+	if j := c.waitState(id, "delivered", 5*time.Second); len(j.Ledger) != 1 || j.Ledger[0].Status != 200 {
+		t.Errorf("ledger is %+v", j.Ledger)
+	}
+}
+
+func TestConnectionFailuresAreAttemptsWithTheirClass(t *testing.T) {
+	t.Parallel()
+	silent := newUpstream(t, func(int, hit) answer { return answer{hang: true} })
+	resetting := newUpstream(t, func(int, hit) answer { return answer{reset: true} })
+	elsewhere := newUpstream(t, nil)
+	moved := newUpstream(t, func(int, hit) answer {
+		return answer{status: 307, header: []string{"Location: " + elsewhere.url() + "/"}}
+	})
+	gone := newUpstream(t, statuses(410))
+	cases := []struct{ name, upstream, class, reason string }{
+		{"refused", fmt.Sprintf("127.0.0.1:%d", freePort(t)), "connect", "attempts_exhausted"},
+		{"noname", "no-such-name.invalid:80", "dns", "attempts_exhausted"},
+		{"silent", silent.addr(), "timeout", "attempts_exhausted"},
+		{"reset", resetting.addr(), "reset", "attempts_exhausted"},
+		{"plain", "https://" + silent.addr(), "tls", "attempts_exhausted"},
+		{"moved", moved.addr(), "status", "attempts_exhausted"},
+		{"gone", gone.addr(), "status", "gone"},
+	}
+	site := ""
+	for _, k := range cases {
+		site += fmt.Sprintf("\tanvil /%s %s {\n\t\tverify hmac %q\n\t\tdeliver %s {\n\t\t\ttimeout 1s\n\t\t\tretry 100ms\n\t\t}\n\t}\n", k.name, k.name, secret, k.upstream)
+	}
+	c := startCaddy(t, site)
+	for _, k := range cases {
+		id := accepted(t, c.site+"/"+k.name, hook(1))
+		j := c.waitState(id, "dead", 15*time.Second)
+		want := 2
+		if k.reason == "gone" {
+			want = 1
+		}
+		if len(j.Ledger) != want || j.DeadReason != k.reason {
+			t.Errorf("%s: %d rows, dead of %s; want %d, %s", k.name, len(j.Ledger), j.DeadReason, want, k.reason)
+		}
+		for _, row := range j.Ledger {
+			if row.Class != k.class {
+				// A server that speaks no TLS may look like a hang or a reset, by what its bytes look like.
+				if k.name == "plain" && (row.Class == "timeout" || row.Class == "reset") {
+					continue
+				}
+				t.Errorf("%s: class %s (%s), want %s", k.name, row.Class, row.Error, k.class)
+			}
+		}
+	}
+	if n := elsewhere.count(); n != 0 {
+		t.Errorf("a redirect was followed %d times", n)
+	}
+}
+
+func TestAttemptsFollowTheScheduleAndRetryAfter(t *testing.T) {
+	t.Parallel()
+	up := newUpstream(t, func(n int, _ hit) answer {
+		if n == 2 {
+			return answer{status: 503, header: []string{"Retry-After: 3"}}
+		}
+		return answer{status: 500}
+	})
+	c := startCaddy(t, fmt.Sprintf("\tanvil demo {\n\t\tverify hmac %q\n\t\tdeliver %s {\n\t\t\tretry 500ms 500ms 2s\n\t\t}\n\t}", secret, up.addr()))
+	id := accepted(t, c.site, hook(1))
+	j := c.waitState(id, "dead", 15*time.Second)
+	hits := up.hits()
+	if len(hits) != 4 || j.FailureContext == nil || j.FailureContext.Attempts != 4 {
+		t.Fatalf("%d requests, failure context %+v; want 4 attempts", len(hits), j.FailureContext)
+	}
+	for i, want := range []time.Duration{500 * time.Millisecond, 3 * time.Second, 2 * time.Second} {
+		if gap := hits[i+1].at.Sub(hits[i].at); gap < want-50*time.Millisecond || gap > want+time.Second {
+			t.Errorf("gap %d is %s, want %s", i+1, gap, want)
+		}
+	}
+}
+
+func TestConnectionsToTheUpstreamAreUsedAgain(t *testing.T) {
+	t.Parallel()
+	up := newUpstream(t, nil)
+	c := startCaddy(t, simpleSite(up))
+	for i := range 500 {
+		accepted(t, c.site+"/hooks", hook(i), "Idempotency-Key", strconv.Itoa(i))
+	}
+	c.settled(15 * time.Second)
+	if up.count() != 500 || up.connections() > 16 {
+		t.Errorf("%d requests over %d connections, want 500 over at most 16", up.count(), up.connections())
+	}
+}
+
+// An upstream that closes its idle connections must cost at most an attempt, and never a silent second POST.
+func TestAnIdleConnectionClosedByTheUpstreamRepeatsNothingSilently(t *testing.T) {
+	t.Parallel()
+	up := newUpstream(t, func(n int, _ hit) answer { return answer{reset: n == 2} })
+	c := startCaddy(t, fmt.Sprintf("\tanvil demo {\n\t\tverify hmac %q\n\t\tdeliver %s {\n\t\t\tretry 100ms 100ms\n\t\t}\n\t}", secret, up.addr()))
+	c.waitState(accepted(t, c.site, hook(1), "Idempotency-Key", "one"), "delivered", 5*time.Second)
+	id := accepted(t, c.site, hook(2), "Idempotency-Key", "two")
+	j := c.waitState(id, "delivered", 5*time.Second)
+	if got := up.jobHits()[id]; got != len(j.Ledger) {
+		t.Errorf("the upstream has %d requests of the job, its ledger %d rows", got, len(j.Ledger))
+	}
+}
+
+func TestTheUpstreamsPathReplacesTheEventsOwn(t *testing.T) {
+	t.Parallel()
+	up := newUpstream(t, nil)
+	c := startCaddy(t, fmt.Sprintf(`	anvil /in/* demo {
+		verify hmac %[1]q
+		deliver %[2]s own
+		deliver %[2]s/ root
+		deliver %[2]s/fixed?a=1 fixed
+	}`, secret, up.url()))
+	r := post(t, c.site+"/in/x%2Fy?b=2", hook(1))
+	want := []string{"/in/x%2Fy?b=2", "/", "/fixed?a=1"}
+	for _, h := range up.wait(3, 5*time.Second) {
+		i := slices.Index(r.JobIDs, h.jobID())
+		if i < 0 || h.uri() != want[i] {
+			t.Errorf("endpoint %d got %q, want %q", i, h.uri(), want[max(i, 0)])
+		}
+	}
+}

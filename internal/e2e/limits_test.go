@@ -1,0 +1,265 @@
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// zeros is an endless body.
+type zeros struct{ sent int64 }
+
+func (z *zeros) Read(p []byte) (int, error) {
+	clear(p)
+	z.sent += int64(len(p))
+	return len(p), nil
+}
+
+func TestAGigabyteOfChunksIsRefusedAtTheLimit(t *testing.T) {
+	t.Parallel()
+	up := newUpstream(t, nil)
+	c := startCaddy(t, simpleSite(up))
+	accepted(t, c.site+"/hooks", hook(0))
+	before := c.memory()
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			body := &zeros{}
+			transport := &http.Transport{}
+			defer transport.CloseIdleConnections()
+			r, err := sendVia(&http.Client{Transport: transport, Timeout: 20 * time.Second}, http.MethodPost, c.site+"/hooks",
+				io.LimitReader(body, 1<<30), "X-Signature", sign(secret, nil))
+			// The server may close while the sender still writes; then the client sees a broken pipe and no answer.
+			if err == nil && (r.status != http.StatusRequestEntityTooLarge || r.Error != "body_too_large") {
+				t.Errorf("got %d %s, want 413 body_too_large", r.status, r.body)
+			}
+			if body.sent > 32<<20 {
+				t.Errorf("the server took %d bytes against a limit of 256 KiB", body.sent)
+			}
+		})
+	}
+	start := time.Now()
+	accepted(t, c.site+"/hooks", hook(1))
+	if took := time.Since(start); took > time.Second {
+		t.Errorf("a good webhook took %s meanwhile", took)
+	}
+	wg.Wait()
+	if grown := c.memory() - before; grown > 64<<20 {
+		t.Errorf("memory grew by %d MiB", grown>>20)
+	}
+	if n := len(c.events("")); n != 2 {
+		t.Errorf("%d events were stored, want the 2 good ones", n)
+	}
+}
+
+func TestABodyAtTheLimitIsTakenAndOneByteMoreIsNot(t *testing.T) {
+	t.Parallel()
+	up := newUpstream(t, nil)
+	c := startCaddy(t, simpleSite(up))
+	limit := bytes.Repeat([]byte("a"), 256<<10)
+	accepted(t, c.site+"/hooks", limit)
+	if h := up.wait(1, 5*time.Second)[0]; !bytes.Equal(h.body, limit) {
+		t.Errorf("the upstream got %d bytes, want %d", len(h.body), len(limit))
+	}
+	// Raw, since an HTTP client that is still writing when the server closes may not see the answer.
+	over := string(limit) + "a"
+	signature := "X-Signature: " + sign(secret, []byte(over))
+	chunked := fmt.Sprintf("POST /hooks HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nTransfer-Encoding: chunked\r\n%s\r\n\r\n%x\r\n%s\r\n0\r\n\r\n",
+		c.ports.site, signature, len(over), over)
+	for name, request := range map[string]string{"declared": c.rawPost(len(over), signature), "chunked": chunked} {
+		text, closed := exchange(t, c, 5*time.Second, request)
+		if !strings.HasPrefix(text, "HTTP/1.1 413 ") || !strings.Contains(text, `{"error":"body_too_large"}`) || !closed {
+			t.Errorf("%s: got %q, closed %v; want 413 and the connection closed", name, text, closed)
+		}
+	}
+	waitFor(t, 5*time.Second, "a log line with size and limit", func() bool { return c.log.has("body_too_large", "262144", "262145") })
+}
+
+// exchange writes raw bytes and returns everything the server says until it closes or the time is over.
+func exchange(t *testing.T, c *instance, within time.Duration, parts ...string) (text string, closed bool) {
+	t.Helper()
+	conn := dial(t, c.site)
+	for _, p := range parts {
+		if _, err := io.WriteString(conn, p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := conn.SetReadDeadline(time.Now().Add(within)); err != nil {
+		t.Fatal(err)
+	}
+	got, err := io.ReadAll(conn)
+	return string(got), err == nil
+}
+
+func (c *instance) rawPost(length int, extra ...string) string {
+	head := fmt.Sprintf("POST /hooks HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nContent-Length: %d\r\n", c.ports.site, length)
+	for _, line := range extra {
+		head += line + "\r\n"
+	}
+	return head + "\r\n"
+}
+
+func TestADeclaredLengthOverTheLimitIsRefusedBeforeTheBody(t *testing.T) {
+	t.Parallel()
+	up := newUpstream(t, nil)
+	c := startCaddy(t, simpleSite(up))
+	text, closed := exchange(t, c, 5*time.Second, c.rawPost(1<<30, "Expect: 100-continue", "X-Signature: "+sign(secret, nil)))
+	if !strings.HasPrefix(text, "HTTP/1.1 413 ") || !closed {
+		t.Errorf("got %q, closed %v; want a 413 at once and the connection closed", text, closed)
+	}
+	if strings.Contains(text, "100 Continue") {
+		t.Error("the sender was told to continue")
+	}
+}
+
+func TestExpectContinueIsAnsweredForAGoodLength(t *testing.T) {
+	t.Parallel()
+	up := newUpstream(t, nil)
+	c := startCaddy(t, simpleSite(up))
+	body := hook(1)
+	conn := dial(t, c.site)
+	_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+	_, _ = io.WriteString(conn, c.rawPost(len(body), "Expect: 100-continue", "X-Signature: "+sign(secret, body)))
+	r := bufio.NewReader(conn)
+	if line, err := readLine(r); err != nil || line != "HTTP/1.1 100 Continue" {
+		t.Fatalf("got %q %v, want 100 Continue", line, err)
+	}
+	_, _ = conn.Write(body)
+	if _, err := readLine(r); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := readLine(r); err != nil || !strings.HasPrefix(line, "HTTP/1.1 202") {
+		t.Errorf("got %q %v, want 202", line, err)
+	}
+}
+
+func TestBytesBehindTheDeclaredLengthBelongToNoEvent(t *testing.T) {
+	t.Parallel()
+	up := newUpstream(t, nil)
+	c := startCaddy(t, simpleSite(up))
+	body := strings.Repeat("b", 100)
+	text, _ := exchange(t, c, 5*time.Second,
+		c.rawPost(100, "Connection: close", "X-Signature: "+sign(secret, []byte(body))), body, strings.Repeat("x", 10_000))
+	if !strings.Contains(text, "HTTP/1.1 202") {
+		t.Errorf("got %q, want 202", text)
+	}
+	if h := up.wait(1, 5*time.Second)[0]; string(h.body) != body {
+		t.Errorf("the upstream got %d bytes, want the 100 declared", len(h.body))
+	}
+	c.settled(5 * time.Second)
+	if n := len(c.events("")); n != 1 {
+		t.Errorf("%d events were stored, want 1", n)
+	}
+}
+
+func TestStalledBodiesAreEndedAndBlockNobody(t *testing.T) {
+	t.Parallel()
+	up := newUpstream(t, nil)
+	c := startCaddy(t, fmt.Sprintf("\tanvil /hooks demo {\n\t\tverify hmac %q\n\t\tread_timeout 2s\n\t\tdeliver %s\n\t}", secret, up.addr()))
+	const senders = 300
+	conns := make([]net.Conn, senders)
+	for i := range conns {
+		conns[i] = dial(t, c.site)
+		_, _ = io.WriteString(conns[i], c.rawPost(1000, "X-Signature: "+sign(secret, nil))+"ten bytes.")
+	}
+	start := time.Now()
+	accepted(t, c.site+"/hooks", hook(1))
+	if took := time.Since(start); took > time.Second {
+		t.Errorf("a good webhook took %s beside %d stalled ones", took, senders)
+	}
+	timedOut := 0
+	for i, conn := range conns {
+		_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+		text, err := io.ReadAll(conn)
+		if err != nil && len(text) == 0 {
+			t.Fatalf("stalled connection %d was not ended: %v", i, err)
+		}
+		if strings.HasPrefix(string(text), "HTTP/1.1 408 ") && strings.Contains(string(text), "body_timeout") {
+			timedOut++
+		}
+	}
+	if timedOut == 0 {
+		t.Error("no stalled sender was told 408 body_timeout")
+	}
+	if n := len(c.events("")); n != 1 {
+		t.Errorf("%d events were stored, want the good one", n)
+	}
+}
+
+func TestTooManyRequestsInFlightAreShed(t *testing.T) {
+	t.Parallel()
+	up := newUpstream(t, nil)
+	c := startCaddy(t, fmt.Sprintf("\tanvil /hooks demo {\n\t\tverify hmac %q\n\t\tmax_in_flight 3 1MiB\n\t\tdeliver %s\n\t}", secret, up.addr()))
+	for range 3 {
+		conn := dial(t, c.site)
+		_, _ = io.WriteString(conn, c.rawPost(1000, "X-Signature: "+sign(secret, nil))+"ten bytes.")
+	}
+	var r response
+	waitFor(t, 5*time.Second, "a fourth request being shed", func() bool {
+		r = post(t, c.site+"/hooks", hook(1))
+		return r.status == http.StatusTooManyRequests
+	})
+	if r.Error != "too_busy" || r.header.Get("Retry-After") == "" {
+		t.Errorf("got %s, Retry-After %q; want too_busy with a time", r.body, r.header.Get("Retry-After"))
+	}
+}
+
+func TestOtherMethodsAreRefusedWithTheAllowedOne(t *testing.T) {
+	t.Parallel()
+	up := newUpstream(t, nil)
+	c := startCaddy(t, simpleSite(up))
+	for _, method := range []string{"GET", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "BREW"} {
+		r, err := sendVia(client, method, c.site+"/hooks", nil)
+		if err != nil || r.status != http.StatusMethodNotAllowed || r.header.Get("Allow") != "POST" {
+			t.Errorf("%s: got %d, Allow %q, %v; want 405 with POST", method, r.status, r.header.Get("Allow"), err)
+		}
+		if method != "HEAD" && r.Error != "method_not_allowed" {
+			t.Errorf("%s: body %s", method, r.body)
+		}
+	}
+}
+
+func TestOddContentTypesAreTakenAndLeaveNoFileOpen(t *testing.T) {
+	t.Parallel()
+	up := newUpstream(t, nil)
+	c := startCaddy(t, simpleSite(up))
+	accepted(t, c.site+"/hooks", hook(-1))
+	base, _ := c.openFiles("")
+	for i := range 300 {
+		header := [][]string{{"Content-Type", "foo/bar; charset=;;"}, {}, {"Content-Type", "a/b", "Content-Type", "c/d"}}[i%3]
+		accepted(t, c.site+"/hooks", hook(i), header...)
+	}
+	up.wait(301, 20*time.Second)
+	client.CloseIdleConnections()
+	waitFor(t, 10*time.Second, "open files falling back", func() bool { n, _ := c.openFiles(""); return n <= base+15 })
+}
+
+// The commit does not depend on the sender's patience.
+func TestASenderThatHangsUpAfterSendingLosesNothing(t *testing.T) {
+	t.Parallel()
+	up := newUpstream(t, nil)
+	c := startCaddy(t, simpleSite(up))
+	const n = 50
+	for i := range n {
+		conn := dial(t, c.site)
+		body := hook(i)
+		_, _ = io.WriteString(conn, c.rawPost(len(body), "X-Signature: "+sign(secret, body))+string(body))
+		_ = conn.(*net.TCPConn).CloseWrite()
+		if i%2 == 0 {
+			_, _ = io.ReadAll(conn)
+		}
+		conn.Close()
+	}
+	waitFor(t, 10*time.Second, "the events of the patient half arriving", func() bool { return up.count() >= n/2 })
+	c.settled(5 * time.Second)
+	if events, hits := len(c.events("")), up.count(); events != hits {
+		t.Errorf("%d events stored, %d delivered", events, hits)
+	}
+}

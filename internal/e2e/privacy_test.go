@@ -1,0 +1,153 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestSecretsAndBodiesStayOutOfLogsConfigAndAnswers(t *testing.T) {
+	t.Parallel()
+	up := newUpstream(t, statuses(500))
+	c := newInstance(t)
+	const hidden = "canary-secret-0123456789"
+	c.env = []string{"ANVIL_E2E_SECRET=" + hidden}
+	c.start(c.caddyfile("", fmt.Sprintf("\tanvil /hooks demo {\n\t\tverify hmac {env.ANVIL_E2E_SECRET}\n\t\tdeliver %s {\n\t\t\tretry 50ms\n\t\t}\n\t}", up.url()+"/x?token=canary-token")))
+	var said strings.Builder // everything that senders and operators were told
+	try := func(body []byte, sig string) int {
+		r, err := send(c.site+"/hooks?key=canary-query", body, "X-Signature", sig,
+			"Authorization", "Bearer canary-authorization", "Proxy-Authorization", "Basic canary-proxy", "Cookie", "s=canary-cookie", "X-Mail", "canary-header@example.org")
+		if err != nil {
+			t.Fatal(err)
+		}
+		said.Write(r.body)
+		return r.status
+	}
+	body := []byte(`{"mail":"canary-body@example.org"}`)
+	if got := try(body, "sha256=canary-signature"); got != http.StatusUnauthorized {
+		t.Errorf("a forged one got %d", got)
+	}
+	if got := try(body, sign(secret, body)); got != http.StatusUnauthorized {
+		t.Errorf("a forged one got %d", got)
+	}
+	if got := try(body, sign(hidden, body)); got != http.StatusAccepted {
+		t.Fatalf("a good one got %d", got)
+	}
+	text, _ := exchange(t, c, 5*time.Second, c.rawPost(1<<20, "X-Signature: sha256=canary-signature", "Authorization: Bearer canary-authorization")+"canary-large")
+	if !strings.HasPrefix(text, "HTTP/1.1 413 ") {
+		t.Errorf("a large one got %q", text)
+	}
+	said.WriteString(text)
+	dead := up.wait(2, 5*time.Second)[0].jobID()
+	j := c.waitState(dead, "dead", 5*time.Second)
+
+	event := c.get("/anvil/events/" + j.EventID)
+	for _, canary := range []string{"canary-authorization", "canary-proxy", "canary-cookie", hidden} {
+		if strings.Contains(event, canary) {
+			t.Errorf("the stored event has %s", canary)
+		}
+	}
+	lists := c.get("/anvil/jobs") + c.get("/anvil/jobs/"+dead) + c.get("/anvil/stats") + c.get("/anvil/events") + c.get("/metrics")
+	for where, text := range map[string]string{
+		"the log":              c.log.tail(1 << 20),
+		"an answer":            said.String(),
+		"/config":              strings.ReplaceAll(c.get("/config/"), "token=canary-token", ""), // a URL is configuration, not a secret by placeholder
+		"lists and statistics": lists,
+	} {
+		for _, line := range strings.Split(text, "\n") {
+			// Caddy itself logs the configuration's file name and admin requests, nothing of ours.
+			if strings.Contains(line, "canary") {
+				t.Errorf("%s has %.400q", where, line)
+			}
+		}
+	}
+	for _, h := range up.hits() {
+		for _, name := range []string{"Authorization", "Proxy-Authorization", "Cookie"} {
+			if len(h.headers(name)) > 0 {
+				t.Errorf("the upstream got %s", name)
+			}
+		}
+	}
+}
+
+func TestTheLogGivesTheOperatorTheExactReason(t *testing.T) {
+	t.Parallel()
+	up := newUpstream(t, nil)
+	c := startCaddy(t, simpleSite(up))
+	for sig, reason := range map[string]string{"": "missing_header", "sha256=zz": "malformed_signature", sign("another secret of ours", hook(1)): "no_match"} {
+		header := []string{"X-Signature", sig}
+		if sig == "" {
+			header = nil
+		}
+		if _, err := send(c.site+"/hooks", hook(1), header...); err != nil {
+			t.Fatal(err)
+		}
+		waitFor(t, 5*time.Second, "a log line with "+reason, func() bool {
+			line, found := c.log.find(reason)
+			return found && strings.Contains(line, `"demo"`)
+		})
+	}
+}
+
+func TestManyBadSignaturesDoNotFloodTheLog(t *testing.T) {
+	t.Parallel()
+	up := newUpstream(t, nil)
+	c := startCaddy(t, simpleSite(up))
+	before := c.log.len()
+	for i := range 3000 {
+		r, err := send(c.site+"/hooks", hook(i), "X-Signature", sign("no secret of this source", hook(i)))
+		if err != nil || r.status != http.StatusUnauthorized {
+			t.Fatalf("got %d %v", r.status, err)
+		}
+	}
+	if lines := c.log.len() - before; lines == 0 || lines > 300 {
+		t.Errorf("3000 refusals made %d log lines", lines)
+	}
+	if got, _ := c.metric("caddy_anvil_requests_total", `outcome="refused"`); got != 3000 {
+		t.Errorf("the counter says %v refusals, want 3000", got)
+	}
+}
+
+func TestManyFailedAttemptsDoNotFloodTheLog(t *testing.T) {
+	t.Parallel()
+	up := newUpstream(t, statuses(500))
+	c := startCaddy(t, fmt.Sprintf("\tanvil /hooks demo {\n\t\tverify hmac %q\n\t\tdeliver %s {\n\t\t\tretry 1ms 1ms 1ms 1ms 1ms 1ms 1ms 1ms 1ms 30d\n\t\t}\n\t}", secret, up.addr()))
+	before := c.log.len()
+	for i := range 200 {
+		accepted(t, c.site+"/hooks", hook(i))
+	}
+	up.wait(2000, 30*time.Second)
+	if lines := c.log.len() - before; lines == 0 || lines > 400 {
+		t.Errorf("2000 failed attempts made %d log lines", lines)
+	}
+}
+
+func TestTheStartIsLoggedByOneLinePerSource(t *testing.T) {
+	t.Parallel()
+	up := newUpstream(t, nil)
+	c := newInstance(t)
+	c.start(c.caddyfile("", githubSite(up)+fmt.Sprintf("\n\tanvil /open open {\n\t\tverify none\n\t\tdeliver %s\n\t}", up.addr())))
+	line, found := c.log.find("source github: verify github")
+	if !found || !strings.Contains(line, "dedupe signature 168h") || !strings.Contains(line, "1 endpoint") || !strings.Contains(line, "store sqlite "+c.storePath()) {
+		t.Errorf("the start line is %q", line)
+	}
+	if n := c.log.count("source github: verify github"); n != 1 {
+		t.Errorf("%d start lines of one source", n)
+	}
+	warned := false
+	for _, line := range c.log.since(0) {
+		warned = warned || strings.Contains(line, `"warn"`) && strings.Contains(line, "open")
+	}
+	if !warned {
+		t.Error("verify none gave no warning")
+	}
+	r, err := send(c.site+"/open", hook(1))
+	if err != nil || r.status != http.StatusAccepted {
+		t.Fatalf("an unsigned one at an open source: %d %s %v", r.status, r.body, err)
+	}
+	if h := up.wait(1, 5*time.Second)[0]; h.header("Anvil-Verified") != "false" {
+		t.Errorf("Anvil-Verified is %q", h.header("Anvil-Verified"))
+	}
+}
