@@ -82,7 +82,8 @@ type Store interface {
 	Stats(ctx context.Context) (Stats, error)
 
 	// Recover ends the lives whose lease has run out: a row of class lost, then pending again and due now, or dead with
-	// event.ReasonCrashLoop after MaxLost in a row.
+	// event.ReasonCrashLoop after MaxLost in a row. A store whose leases end when it is opened reports those lives at the
+	// first call.
 	Recover(ctx context.Context) (Recovered, error)
 	// Configured notes that these lanes are configured somewhere now. Orphans kills pending jobs that have been due for
 	// longer than after in lanes that nobody has noted for longer than after, at most limit of them, with
@@ -242,8 +243,8 @@ type LaneStats struct {
 
 // Recovered answers Recover.
 type Recovered struct {
-	Returned int
-	Dead     []event.Job
+	// Returned are pending again, Dead are dead.
+	Returned, Dead []event.Job
 }
 
 // Retention says how long finished jobs keep payload and ledger, by queue and final state; a queue that is not listed

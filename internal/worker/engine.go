@@ -24,7 +24,7 @@ type Sender interface {
 
 // Observer counts. Its methods are called from many goroutines and must return at once. endpoint is the identity.
 type Observer interface {
-	// Attempt is called for every attempt that gets a row in the ledger from this engine.
+	// Attempt is called for every attempt that gets a row in the ledger, lost ones included.
 	Attempt(source, endpoint string, class event.Class)
 	// Dead is called for every job that this engine has seen die.
 	Dead(source, endpoint string, reason event.Reason)

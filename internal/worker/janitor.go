@@ -46,8 +46,13 @@ func (e *Engine) recoverLives() {
 		e.complain("recovering lost attempts", err)
 		return
 	}
-	if n := got.Returned + len(got.Dead); n > 0 {
-		e.log.Warn("attempts were lost, their leases ran out; their jobs run again", zap.Int("jobs", n))
+	lost := slices.Concat(got.Returned, got.Dead)
+	for i := range lost {
+		e.observer.Attempt(lost[i].Source, lost[i].Endpoint, event.ClassLost)
+	}
+	if len(lost) > 0 {
+		e.log.Warn("attempts ended without an outcome, in a crash or because their leases ran out; the endpoint may have seen them",
+			zap.Int("attempts", len(lost)), zap.Int("jobs_that_run_again", len(got.Returned)))
 	}
 	e.died(got.Dead)
 }

@@ -108,7 +108,7 @@ func TestLostLeaseEndsTheAttemptAndDropsItsOutcome(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ended = got.Returned == 1
+		ended = len(got.Returned) == 1
 	}
 	_, ledger := s.untilState(t, id, event.Delivered)
 	if want := []event.Class{event.ClassLost, event.ClassDelivered}; !slices.Equal(classes(ledger), want) {

@@ -42,9 +42,6 @@ func hashKey(e *event.Event, key string) keyHash {
 
 // Accept implements store.Store.
 func (s *Store) Accept(ctx context.Context, a store.Accept) (store.Accepted, error) {
-	if err := s.disk.check(s.now()); err != nil {
-		return store.Accepted{}, err
-	}
 	// What needs no transaction is done before it, by the many instead of by the one writer.
 	hashes := make([]keyHash, len(a.Keys))
 	keys := make([]byte, 0, 32*len(a.Keys))
@@ -91,7 +88,11 @@ func (t *tx) accept(a *store.Accept, hashes []keyHash, keys []byte) (store.Accep
 		}
 		return first, nil
 	}
-	if over := t.overBacklog(a.Jobs); over != nil {
+	over := t.overBacklog(a.Jobs)
+	if over == nil {
+		over = t.w.s.disk.check(t.w.s.now())
+	}
+	if over != nil {
 		if first, ok, err := t.accepted("id = ?", a.Event.ID); err != nil || ok {
 			return first, err
 		}

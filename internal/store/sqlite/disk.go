@@ -19,8 +19,9 @@ type diskGuard struct {
 	free atomic.Int64
 }
 
-func (g *diskGuard) check(now time.Time) error {
-	floor := g.min.Load()
+func (g *diskGuard) check(now time.Time) error { return g.above(g.min.Load(), now) }
+
+func (g *diskGuard) above(floor int64, now time.Time) error {
 	if floor <= 0 {
 		return nil
 	}
@@ -32,7 +33,7 @@ func (g *diskGuard) check(now time.Time) error {
 		}
 	}
 	if free := g.free.Load(); free < floor {
-		return fmt.Errorf("%w: %s free on the disk of %s, below min_free %s", store.ErrFull,
+		return fmt.Errorf("%w: %s free on the disk of %s, less than the %s it should have", store.ErrFull,
 			humanize.IBytes(uint64(free)), g.dir, humanize.IBytes(uint64(floor))) //nolint:gosec // both are positive
 	}
 	return nil

@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 
-	"go.uber.org/zap"
 	"zombiezen.com/go/sqlite"
 
 	"github.com/caddy-anvil/anvil/internal/event"
@@ -95,17 +94,24 @@ func (t *tx) writeAttempt(seq int64, a event.Attempt) error {
 // errLost is what the ledger says of a life that nobody finished.
 const errLost = "the attempt was cut off before its outcome was known; the endpoint may have seen it"
 
-// loseLife writes the row of a life that nobody finished, as of its claim, and gives the job back, or ends it after too many.
-func (t *tx) loseLife(seq int64, l *lane, attempt, lost int, started int64) (dead bool, err error) {
-	row := event.Attempt{Number: attempt, StartedAt: micros(started), Class: event.ClassLost, Error: errLost}
+// loseLife writes the row of a life that nobody finished, as of its claim, and gives the job back, or ends it after too
+// many.
+func (t *tx) loseLife(seq int64, l *lane, attempt, lost int, since int64, report *store.Recovered) error {
+	row := event.Attempt{Number: attempt, StartedAt: micros(since), Class: event.ClassLost, Error: errLost}
 	if err := t.writeAttempt(seq, row); err != nil {
-		return false, err
+		return err
 	}
 	o := outcome{state: event.Pending, due: t.now, err: errLost, lost: true}
+	to := &report.Returned
 	if lost+1 >= store.MaxLost {
-		o.state, o.reason, dead = event.Dead, event.ReasonCrashLoop, true
+		o.state, o.reason, to = event.Dead, event.ReasonCrashLoop, &report.Dead
 	}
-	return dead, t.endLife(seq, l, o)
+	if err := t.endLife(seq, l, o); err != nil {
+		return err
+	}
+	job, err := t.job(seq)
+	*to = append(*to, job)
+	return err
 }
 
 // Recover implements store.Store.
@@ -125,24 +131,23 @@ func (s *Store) Recover(ctx context.Context) (store.Recovered, error) {
 			if err != nil {
 				return err
 			}
-			dead, err := t.loseLife(l.seq, l.lane, l.attempt, job.Lost, l.since)
-			if err != nil {
+			if err := t.loseLife(l.seq, l.lane, l.attempt, job.Lost, l.since, &answer); err != nil {
 				return err
 			}
-			if !dead {
-				answer.Returned++
-				continue
-			}
-			if job, err = t.job(l.seq); err != nil {
-				return err
-			}
-			answer.Dead = append(answer.Dead, job)
 		}
 		return nil
 	})
+	if err == nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		answer.Returned = append(s.left.Returned, answer.Returned...)
+		answer.Dead = append(s.left.Dead, answer.Dead...)
+		s.left = store.Recovered{}
+	}
 	return answer, err
 }
 
+// anyExpired spares the usual call a transaction.
 func (s *Store) anyExpired() bool {
 	now := s.clock()
 	s.mu.Lock()
@@ -152,7 +157,8 @@ func (s *Store) anyExpired() bool {
 			return true
 		}
 	}
-	return s.isClosed() // so that do answers ErrClosed
+	// A closed store is asked as well, so that do answers ErrClosed.
+	return len(s.left.Returned)+len(s.left.Dead) > 0 || s.isClosed()
 }
 
 // endLeftLives ends what the last process had under way.
@@ -170,16 +176,14 @@ func (w *writer) endLeftLives() error {
 		return err
 	}
 	o := &op{run: func(t *tx) error {
+		w.s.left = store.Recovered{}
 		for _, l := range lives {
-			if _, err := t.loseLife(l.seq, w.s.lanes[l.lane-1], l.attempt, l.lost, l.since); err != nil {
+			if err := t.loseLife(l.seq, w.s.lanes[l.lane-1], l.attempt, l.lost, l.since, &w.s.left); err != nil {
 				return err
 			}
 		}
 		return nil
 	}}
-	if _, err = w.transact([]*op{o}); err != nil {
-		return err
-	}
-	w.s.log.Info("gave back deliveries that were under way when the last process ended", zap.Int("jobs", len(lives)))
-	return nil
+	_, err = w.transact([]*op{o})
+	return err
 }

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -127,7 +128,7 @@ func (s *Store) jobNumbers(c *sqlite.Conn, f *store.JobFilter, below int64, n in
 		}
 	}
 	seqs = slices.DeleteFunc(seqs, func(seq int64) bool { return seq >= below })
-	slices.SortFunc(seqs, func(a, b int64) int { return int(b - a) })
+	slices.SortFunc(seqs, func(a, b int64) int { return cmp.Compare(b, a) })
 	return seqs[:min(n, len(seqs))], nil
 }
 

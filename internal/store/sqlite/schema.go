@@ -17,7 +17,8 @@ import (
 //
 //   - keys: h is 63 bits of the hash of source, tenant, verified and key; rest are 128 further bits of it.
 //   - events and jobs share one sequence: the jobs made with event s are s, s+1, …; a replay takes the next number.
-//   - sequence.next is a number that was not given yet, kept for when retention has removed the rows with the highest.
+//   - sequence.next is a number that was not given yet, kept for when retention has removed the rows with the highest;
+//     checks counts the calls of Check, which needs something to write.
 //   - jobs.state 0 is both pending and running; leased tells them apart, so that a claim moves no index entry. The
 //     token stays after the end of a life, to recognise a finish that is sent twice.
 //   - attempts.n is job<<16 | number.
@@ -38,8 +39,8 @@ CREATE TABLE events(
 	verified INTEGER NOT NULL, accepted INTEGER NOT NULL, jobs INTEGER NOT NULL, keys BLOB, keys_until INTEGER NOT NULL,
 	pruned INTEGER NOT NULL DEFAULT 0
 );
-CREATE TABLE sequence(next INTEGER NOT NULL);
-INSERT INTO sequence VALUES(1);
+CREATE TABLE sequence(next INTEGER NOT NULL, checks INTEGER NOT NULL);
+INSERT INTO sequence VALUES(1, 0);
 CREATE TABLE payloads(seq INTEGER PRIMARY KEY, data BLOB NOT NULL);
 CREATE TABLE jobs(
 	seq INTEGER PRIMARY KEY, id BLOB NOT NULL UNIQUE, event INTEGER NOT NULL, lane INTEGER NOT NULL,
@@ -65,9 +66,16 @@ func migrate(ctx context.Context, c *sqlite.Conn) error {
 	if err != nil {
 		return err
 	}
+	appID, err := sqlitex.ResultInt(c.Prep("PRAGMA application_id"))
+	if err != nil {
+		return err
+	}
 	if have > len(schema.Migrations) {
 		return fmt.Errorf("the file has layout version %d, this program knows up to %d; run the newer program, "+
 			"or start with another file", have, len(schema.Migrations))
+	}
+	if have == len(schema.Migrations) && appID == int(schema.AppID) {
+		return nil // nothing to write: a store on a full disk has to open, too
 	}
 	return sqlitemigration.Migrate(ctx, c, schema)
 }

@@ -36,6 +36,8 @@ type Options struct {
 	Log *zap.Logger
 	// Now is the wall clock; nil means time.Now.
 	Now func() time.Time
+
+	logMax int64 // for tests: see checkpointer
 }
 
 const (
@@ -74,6 +76,8 @@ type Store struct {
 	lanes  []*lane // by id-1
 	byName map[store.LaneID]*lane
 	leases map[event.ID]*lease
+	// left are the lives that Open found and ended; the first Recover reports them.
+	left store.Recovered
 }
 
 // lane is an endpoint in a queue, with the counts of its jobs. In counts, Pending holds pending and running jobs.
@@ -121,7 +125,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if err := s.takeLock(ctx); err != nil {
 		return nil, err
 	}
-	if err := s.open(ctx); err != nil {
+	if err := s.open(ctx, o.logMax); err != nil {
 		err = openError(path, err)
 		return nil, errors.Join(err, s.release())
 	}
@@ -131,19 +135,38 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 }
 
 // Resolve makes a path absolute and follows links, so that two spellings of one file are one store. The file and its
-// directory need not exist yet.
+// directories need not exist yet, and their coming into being does not change the result: a lock or a pool that knows the
+// store by another name than before would let it be opened twice.
 func Resolve(path string) (string, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
 		return "", fmt.Errorf("resolving store path %s: %w", path, err)
 	}
-	if real, err := filepath.EvalSymlinks(abs); err == nil {
-		return real, nil
+	const mostLinks = 40 // as in Linux
+	for range mostLinks {
+		real, err := filepath.EvalSymlinks(abs)
+		if err == nil {
+			return real, nil
+		}
+		// What is missing is the end of the path, or the target of a link.
+		if to, err := os.Readlink(abs); err == nil {
+			if !filepath.IsAbs(to) {
+				to = filepath.Join(filepath.Dir(abs), to)
+			}
+			abs = to
+			continue
+		}
+		dir, name := filepath.Split(filepath.Clean(abs))
+		if dir == "" || filepath.Clean(dir) == abs {
+			return abs, nil
+		}
+		parent, err := Resolve(dir)
+		if err != nil {
+			return "", err
+		}
+		return filepath.Join(parent, name), nil
 	}
-	if dir, err := filepath.EvalSymlinks(filepath.Dir(abs)); err == nil {
-		return filepath.Join(dir, filepath.Base(abs)), nil
-	}
-	return abs, nil
+	return "", fmt.Errorf("resolving store path %s: too many links", path)
 }
 
 func (s *Store) takeLock(ctx context.Context) error {
@@ -160,7 +183,7 @@ func (s *Store) takeLock(ctx context.Context) error {
 	}
 }
 
-func (s *Store) open(ctx context.Context) error {
+func (s *Store) open(ctx context.Context, logMax int64) error {
 	// SQLite would make the file readable for all; its -wal and -shm files copy this mode.
 	f, err := os.OpenFile(s.path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -180,7 +203,7 @@ func (s *Store) open(ctx context.Context) error {
 		"PRAGMA synchronous = FULL",
 		// The checkpointer decides when; a commit never pays for one.
 		"PRAGMA wal_autocheckpoint = 0",
-		"PRAGMA journal_size_limit = 67108864",
+		"PRAGMA journal_size_limit = 536870912",
 		writerCache,
 	} {
 		if err := sqlitex.ExecuteTransient(conn, q, nil); err != nil {
@@ -193,7 +216,7 @@ func (s *Store) open(ctx context.Context) error {
 	if err := s.load(); err != nil {
 		return err
 	}
-	s.ckpt, err = newCheckpointer(s)
+	s.ckpt, err = newCheckpointer(s, logMax)
 	if err != nil {
 		return err
 	}
@@ -263,13 +286,18 @@ func (s *Store) clock() int64 { return s.now().Add(time.Duration(s.offset.Load()
 // SetMinFree changes Options.MinFree.
 func (s *Store) SetMinFree(n int64) { s.disk.min.Store(n) }
 
-// Check implements store.Store: it writes, because a read would not notice a full or failing disk.
+// leastFree is what a store needs to be called working even without a floor: Check's own write is so small that it may
+// fit where no webhook does.
+const leastFree = 1 << 20
+
+// Check implements store.Store: it writes, because a read would not notice a full or failing disk. SQLite leaves out a
+// write that changes nothing, so the value is a new one each time.
 func (s *Store) Check(ctx context.Context) error {
-	if err := s.disk.check(s.now()); err != nil {
+	if err := s.disk.above(max(s.disk.min.Load(), leastFree), s.now()); err != nil {
 		return err
 	}
 	return s.do(ctx, true, func(t *tx) error {
-		return t.exec("UPDATE lanes SET noted = noted WHERE id = 0")
+		return t.exec("UPDATE sequence SET checks = checks + 1")
 	})
 }
 

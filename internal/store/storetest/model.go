@@ -117,8 +117,8 @@ func (m *model) replay() {
 func (m *model) recover() {
 	r, err := m.store.Recover(m.Context())
 	m.must(err)
-	if r.Returned+len(r.Dead) != len(m.leases) {
-		m.Fatalf("recovered %d and %d dead, want %d in all", r.Returned, len(r.Dead), len(m.leases))
+	if len(r.Returned)+len(r.Dead) != len(m.leases) {
+		m.Fatalf("recovered %d and %d dead, want %d in all", len(r.Returned), len(r.Dead), len(m.leases))
 	}
 	for _, l := range m.leases {
 		m.move(l.Job, event.Running, event.Pending)

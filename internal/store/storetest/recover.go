@@ -71,12 +71,12 @@ func recoverSpecs(it specify) {
 	it("ends a job that loses too many lives in a row", func(f *fixture) {
 		a := f.accept()
 		for range store.MaxLost - 1 {
-			if r := lose(f); r.Returned != 1 || len(r.Dead) != 0 {
+			if r := lose(f); len(r.Returned) != 1 || len(r.Dead) != 0 {
 				f.Fatalf("recovered %+v, want one job given back", r)
 			}
 		}
 		r := lose(f)
-		if r.Returned != 0 || len(r.Dead) != 1 || r.Dead[0].ID != a.Jobs[0].ID {
+		if len(r.Returned) != 0 || len(r.Dead) != 1 || r.Dead[0].ID != a.Jobs[0].ID {
 			f.Fatalf("recovered %+v, want the job to be dead", r)
 		}
 		for _, j := range []event.Job{r.Dead[0], f.job(a.Jobs[0].ID)} {
@@ -172,10 +172,13 @@ func recoverSpecs(it specify) {
 
 		it("lives lost by "+e.name+" each count until the job is dead", func(f *fixture) {
 			a := f.accept()
-			for range store.MaxLost {
+			for life := 1; life <= store.MaxLost; life++ {
 				f.claimOneFor(time.Millisecond, hooks)
 				e.end(f)
-				f.recoverSoon(a.Jobs[0].ID)
+				r := f.recoverSoon(a.Jobs[0].ID)
+				if dead := life == store.MaxLost; len(r.Returned)+len(r.Dead) != 1 || len(r.Dead) == 1 != dead {
+					f.Fatalf("after life %d recovering reported %+v", life, r)
+				}
 			}
 			if j := f.job(a.Jobs[0].ID); j.State != event.Dead || j.DeadReason != event.ReasonCrashLoop {
 				f.Fatalf("job is %+v", j)
@@ -185,14 +188,16 @@ func recoverSpecs(it specify) {
 }
 
 // recoverSoon recovers until the short lease of a job has run out by itself, because a restart may forget how far the
-// clock was moved, and then jobs are due in the future.
-func (f *fixture) recoverSoon(id event.ID) {
+// clock was moved, and then jobs are due in the future. It returns all that was reported.
+func (f *fixture) recoverSoon(id event.ID) (all store.Recovered) {
 	f.Helper()
 	for deadline := time.Now().Add(slack); ; {
-		_, err := f.store.Recover(f.Context())
+		r, err := f.store.Recover(f.Context())
 		f.must(err)
+		all.Returned = append(all.Returned, r.Returned...)
+		all.Dead = append(all.Dead, r.Dead...)
 		if f.job(id).State != event.Running {
-			return
+			return all
 		}
 		if time.Now().After(deadline) {
 			f.Fatal("a lease of a millisecond does not run out")
@@ -204,7 +209,7 @@ func (f *fixture) wantRecovered(want int) {
 	f.Helper()
 	r, err := f.store.Recover(f.Context())
 	f.must(err)
-	if r.Returned != want || len(r.Dead) != 0 {
-		f.Fatalf("recovered %d and %d dead, want %d and 0", r.Returned, len(r.Dead), want)
+	if len(r.Returned) != want || len(r.Dead) != 0 {
+		f.Fatalf("recovered %d and %d dead, want %d and 0", len(r.Returned), len(r.Dead), want)
 	}
 }
