@@ -38,11 +38,11 @@ func FuzzCaddyfile(f *testing.F) {
 			// The parser cuts the tokens in place, so each gets its own.
 			return caddyfile.NewDispenser(append([]caddyfile.Token(nil), tokens...))
 		}
-		if got, err := parseDirective(httpcaddyfile.Helper{Dispenser: dispenser()}); err == nil {
+		if got, err := parseDirective(httpcaddyfile.Helper{Dispenser: dispenser(), State: map[string]any{}}); err == nil {
 			cfg := got.(*Handler).SourceConfig
 			sameAsJSON(t, &cfg, cfg.validate)
 		}
-		if got, err := parseHealthDirective(httpcaddyfile.Helper{Dispenser: dispenser()}); err == nil {
+		if got, err := parseHealthDirective(httpcaddyfile.Helper{Dispenser: dispenser(), State: map[string]any{}}); err == nil {
 			cfg := got.(*Health).HealthConfig
 			sameAsJSON(t, &cfg, cfg.validate)
 		}

@@ -4,11 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/dustin/go-humanize"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-anvil/anvil/internal/ingress"
 	"github.com/caddy-anvil/anvil/internal/verify"
@@ -221,6 +225,22 @@ func checkTenant(tenant string) error {
 	open := strings.IndexByte(tenant, '{')
 	if open < 0 || !strings.Contains(tenant[open:], "}") {
 		return fmt.Errorf("tenant '%s' is not a placeholder; write for example {host}", tenant)
+	}
+	return checkPlaceholders(tenant)
+}
+
+var placeholderPattern = regexp.MustCompile(`\{([^{}]+)\}`)
+
+// checkPlaceholders refuses placeholders that no request can have. Those of other modules, and of TLS, are only known when
+// a request comes, and what cannot be resolved then is refused then.
+func checkPlaceholders(text string) error {
+	repl := caddyhttp.NewTestReplacer(&http.Request{URL: &url.URL{}, Header: http.Header{}})
+	for _, m := range placeholderPattern.FindAllStringSubmatch(text, -1) {
+		name := m[1]
+		ofCaddy := !strings.Contains(name, ".") || strings.HasPrefix(name, "http.request.") && !strings.HasPrefix(name, "http.request.tls.")
+		if _, known := repl.Get(name); !known && ofCaddy {
+			return fmt.Errorf("unknown placeholder {%s}; a request has for example {http.request.host} and {http.request.header.X-Name}", name)
+		}
 	}
 	return nil
 }

@@ -22,7 +22,11 @@ import (
 // that nothing is opened twice, claimed twice, or paused.
 var engines = caddy.NewUsagePool()
 
-const checkEvery = time.Second
+const (
+	checkEvery = time.Second
+	// checkTimeout bounds a health check: one that hangs says less than one that fails.
+	checkTimeout = 3 * time.Second
+)
 
 // engine is an open store and its workers. It outlives the configurations that attach to it; the newest one rules.
 type engine struct {
@@ -30,32 +34,43 @@ type engine struct {
 	worker *worker.Engine
 	client *deliver.Client
 	log    *zap.Logger
+	logTo  func(*zap.Logger)
 
 	mu       sync.Mutex
 	attached []*attachment
-	drain    time.Duration
+	drain    sync.Once
+	drained  chan struct{}
 
-	checkMu sync.Mutex
-	checked time.Time
-	health  error
+	healthMu sync.Mutex
+	checked  time.Time
+	health   health
+}
+
+// health is what a check of the engine has found.
+type health struct {
+	err      error // of the store
+	unrouted int64
 }
 
 // attachment is one configuration's hold on an engine.
 type attachment struct {
 	module storeModule
+	log    *zap.Logger
 	queues []string
+	drain  time.Duration
 	detach func()
 }
 
 // acquireEngine opens the module's store, or joins who has it open.
 func acquireEngine(ctx context.Context, module storeModule, log *zap.Logger) (*engine, error) {
 	v, _, err := engines.LoadOrNew(module.poolKey(), func() (caddy.Destructor, error) {
+		log, use := newLogSwap(log)
 		s, err := module.open(ctx, log.Named("store"))
 		if err != nil {
 			return nil, err
 		}
 		client := deliver.NewClient(deliver.Options{})
-		e := &engine{store: s, client: client, log: log}
+		e := &engine{store: s, client: client, log: log, logTo: use, drained: make(chan struct{})}
 		e.worker = worker.New(worker.Config{Store: s, Client: client, Log: log.Named("worker"), NewID: newID, Observer: workerMetrics{}})
 		e.worker.Start()
 		return e, nil
@@ -79,15 +94,20 @@ func openEngines() []*engine {
 }
 
 // attach makes a configuration the ruling one, until its detach or a newer attach.
-func (e *engine) attach(module storeModule, queues []string, settings worker.Settings) *attachment {
-	a := &attachment{module: module, queues: queues}
+func (e *engine) attach(module storeModule, log *zap.Logger, queues []string, settings worker.Settings) *attachment {
+	a := &attachment{module: module, log: log, queues: queues, drain: settings.DrainTimeout}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.attached = append(e.attached, a)
-	e.drain = settings.DrainTimeout
-	module.apply(e.store)
+	e.rule(a)
 	a.detach = e.worker.Attach(settings)
 	return a
+}
+
+// rule applies what a configuration wants of the engine beside the workers' settings.
+func (e *engine) rule(a *attachment) {
+	a.module.apply(e.store)
+	e.logTo(a.log)
 }
 
 // detach may be called twice.
@@ -98,10 +118,13 @@ func (e *engine) detach(a *attachment) {
 	if i < 0 {
 		return
 	}
-	e.attached = slices.Delete(e.attached, i, i+1)
 	a.detach()
+	if len(e.attached) == 1 { // the last one: its log and its drain time serve until the end
+		e.beginDrain(a.drain)
+	}
+	e.attached = slices.Delete(e.attached, i, i+1)
 	if n := len(e.attached); n > 0 {
-		e.attached[n-1].module.apply(e.store)
+		e.rule(e.attached[n-1])
 	}
 }
 
@@ -115,31 +138,49 @@ func (e *engine) configuredQueues() []string {
 	return nil
 }
 
-// check tells whether the store works. It asks at most once a second, so that whoever may call a health check cannot make
-// us write.
-func (e *engine) check(ctx context.Context) error {
-	e.checkMu.Lock()
-	defer e.checkMu.Unlock()
-	if time.Since(e.checked) >= checkEvery {
-		e.health = e.store.Check(ctx)
-		e.checked = time.Now()
+// check tells whether the store works. It asks at most once a second and on nobody's behalf: whoever may call a health
+// check cannot make us write, nor spoil the next one's answer by hanging up.
+func (e *engine) check() health {
+	e.healthMu.Lock()
+	defer e.healthMu.Unlock()
+	if time.Since(e.checked) < checkEvery {
+		return e.health
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), checkTimeout)
+	defer cancel()
+	e.health = health{err: e.store.Check(ctx)}
+	if n, err := e.worker.Unrouted(ctx); err == nil {
+		e.health.unrouted = n
+	}
+	e.checked = time.Now()
 	return e.health
 }
 
-// drainNow stops claiming and waits for what is under way, at most as long as the configuration says.
-func (e *engine) drainNow() {
+// exit begins to drain: the process ends, and nothing is claimed any more.
+func (e *engine) exit() {
 	e.mu.Lock()
-	limit := e.drain
-	e.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
-	defer cancel()
-	e.worker.Drain(ctx)
+	defer e.mu.Unlock()
+	if n := len(e.attached); n > 0 {
+		e.beginDrain(e.attached[n-1].drain)
+	}
+}
+
+// beginDrain stops claiming, and gives what is under way its time, once in the engine's life.
+func (e *engine) beginDrain(limit time.Duration) {
+	e.drain.Do(func() {
+		go func() {
+			defer close(e.drained)
+			ctx, cancel := context.WithTimeout(context.Background(), limit)
+			defer cancel()
+			e.worker.Drain(ctx)
+		}()
+	})
 }
 
 // Destruct implements caddy.Destructor: nobody uses the store any more.
 func (e *engine) Destruct() error {
-	e.drainNow()
+	e.beginDrain(0)
+	<-e.drained
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	e.worker.Stop(ctx)

@@ -3,6 +3,7 @@ package anvil
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strconv"
@@ -98,8 +99,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.
 	acceptSeconds.Observe(time.Since(began).Seconds())
 	first := accepted.JobIDs[0].String()
 	if repl != nil {
-		repl.Set("http.anvil.job_id", first)
-		repl.Set("http.anvil.outcome", outcome)
+		setOutcome(repl, outcome, "", first)
 	}
 	return s.answer(w, first, &accepted)
 }
@@ -147,10 +147,10 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, began time.Time)
 // readBody reads the body under the limits. The caller releases what was reserved.
 func (s *source) readBody(w http.ResponseWriter, r *http.Request) (body []byte, reserved int64, no *refusal) {
 	if r.ContentLength > s.maxBody {
-		return nil, 0, s.tooLarge(r)
+		return nil, 0, tooLarge(r, "max_body", s.maxBody)
 	}
 	ctl := http.NewResponseController(w)
-	// Without deadlines (HTTP/3 has none) Caddy's own timeouts still end a stalled body.
+	// Where a connection has no deadlines, Caddy's own timeouts still end a stalled body.
 	_ = ctl.SetReadDeadline(time.Now().Add(s.readTimeout))
 	body, err := ingress.ReadBody(r.Context(), r.Body, r.ContentLength, s.maxBody, func(n int64) bool {
 		if !s.inFlight.Reserve(n) {
@@ -166,8 +166,10 @@ func (s *source) readBody(w http.ResponseWriter, r *http.Request) (body []byte, 
 	// An outer request_body handler reports its own limit in this way.
 	var outer *http.MaxBytesError
 	switch {
-	case errors.Is(err, ingress.ErrBodyTooLarge), errors.As(err, &outer):
-		no = s.tooLarge(r)
+	case errors.As(err, &outer):
+		no = tooLarge(r, "request_body", outer.Limit)
+	case errors.Is(err, ingress.ErrBodyTooLarge):
+		no = tooLarge(r, "max_body", s.maxBody)
 	case errors.Is(err, ingress.ErrBudget):
 		no = &refusal{status: http.StatusTooManyRequests, code: "too_busy", reason: "max_in_flight_bytes", retry: time.Second}
 	case ingress.IsTimeout(err):
@@ -181,14 +183,14 @@ func (s *source) readBody(w http.ResponseWriter, r *http.Request) (body []byte, 
 	return nil, reserved, no
 }
 
-func (s *source) tooLarge(r *http.Request) *refusal {
+func tooLarge(r *http.Request, word string, limit int64) *refusal {
 	size := "more"
 	if r.ContentLength >= 0 {
 		size = strconv.FormatInt(r.ContentLength, 10)
 	}
 	return &refusal{
 		status: http.StatusRequestEntityTooLarge, code: "body_too_large", close: true,
-		err: errors.New("the body has " + size + " bytes, max_body is " + strconv.FormatInt(s.maxBody, 10)),
+		err: errors.New("the body has " + size + " bytes, " + word + " allows " + strconv.FormatInt(limit, 10)),
 	}
 }
 
@@ -198,11 +200,9 @@ func (s *source) store(app *App, r *http.Request, body []byte, clientIP string, 
 	if to == nil {
 		return store.Accepted{}, &refusal{status: http.StatusServiceUnavailable, code: "not_ready", retry: busyRetry}
 	}
-	tenant := ""
-	if s.tenant != "" {
-		if repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
-			tenant = repl.ReplaceAll(s.tenant, "")
-		}
+	tenant, err := s.tenantOf(r)
+	if err != nil {
+		return store.Accepted{}, &refusal{status: http.StatusServiceUnavailable, code: "not_ready", reason: "tenant_unknown", retry: busyRetry, err: err}
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), acceptTimeout)
 	defer cancel()
@@ -220,11 +220,31 @@ func (s *source) store(app *App, r *http.Request, body []byte, clientIP string, 
 	return accepted, no
 }
 
+// tenantOf refuses what it cannot resolve: with an empty text in its place all tenants would be one, and the events of one
+// duplicates of another's.
+func (s *source) tenantOf(r *http.Request) (string, error) {
+	if s.tenant == "" {
+		return "", nil
+	}
+	repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
+	if !ok {
+		return "", errors.New("resolving tenant: the request has no placeholders")
+	}
+	tenant, err := repl.ReplaceOrErr(s.tenant, false, true)
+	if err != nil {
+		return "", fmt.Errorf("resolving tenant: %w", err)
+	}
+	return tenant, nil
+}
+
 // payload is the request as the sender made it: rewrites have changed r.URL, not the original.
 func (s *source) payload(r *http.Request, body []byte, clientIP string) *event.Payload {
 	p := &event.Payload{
 		Method: r.Method, Scheme: "http", Host: r.Host, URI: r.RequestURI, ClientIP: clientIP,
 		Headers: event.HeaderLines(r.Header, s.cut...), Body: body,
+	}
+	if orig, ok := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request); ok {
+		p.URI = orig.RequestURI
 	}
 	if r.TLS != nil {
 		p.Scheme = "https"
@@ -236,9 +256,6 @@ func (s *source) payload(r *http.Request, body []byte, clientIP string) *event.P
 		if v := r.Header.Get("X-Forwarded-Host"); v != "" {
 			p.Host = v
 		}
-	}
-	if orig, ok := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request); ok {
-		p.URI, p.Host = orig.RequestURI, or(p.Host, orig.Host)
 	}
 	return p
 }
@@ -282,12 +299,11 @@ func (s *source) refuse(w http.ResponseWriter, r *http.Request, repl *caddy.Repl
 	reason := or(no.reason, no.code)
 	requestsTotal.WithLabelValues(s.cfg.Source, "refused", reason).Inc()
 	if repl != nil {
-		repl.Set("http.anvil.outcome", "refused")
-		repl.Set("http.anvil.reason", reason)
+		setOutcome(repl, "refused", reason, "")
 	}
 	clientIP, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
 	if c := s.log.Check(zap.WarnLevel, "refused webhook: "+no.code); c != nil {
-		c.Write(zap.String("reason", reason), zap.Int("status", no.status), zap.String("client_ip", clientIP), zap.Error(no.err))
+		c.Write(zap.String("reason", reason), zap.String("verify", s.proof), zap.Int("status", no.status), zap.String("client_ip", clientIP), zap.Error(no.err))
 	}
 	head := w.Header()
 	if no.status == http.StatusMethodNotAllowed {
@@ -303,6 +319,13 @@ func (s *source) refuse(w http.ResponseWriter, r *http.Request, repl *caddy.Repl
 	head["Content-Type"] = jsonType
 	w.WriteHeader(no.status)
 	_, _ = io.WriteString(w, `{"error":"`+no.code+`"}`+"\n") //nolint:gosec // a code of our own; a sender that has gone is no news
+}
+
+// setOutcome sets all placeholders, because an unset one shows up as its own name.
+func setOutcome(repl *caddy.Replacer, outcome, reason, job string) {
+	repl.Set("http.anvil.outcome", outcome)
+	repl.Set("http.anvil.reason", reason)
+	repl.Set("http.anvil.job_id", job)
 }
 
 // waitStarted waits until the app has started, a bounded time.

@@ -1,10 +1,8 @@
 package anvil
 
 import (
-	"context"
 	"encoding/json"
 	"net/http"
-	"time"
 
 	"go.uber.org/zap"
 
@@ -12,15 +10,11 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
-// readyTimeout bounds a health check: one that hangs says less than one that fails.
-const readyTimeout = 3 * time.Second
-
 // Health answers health checks. The reason of a failure is in the log; whoever asks learns only that there is one.
 type Health struct {
 	HealthConfig
 
 	app *App
-	log *zap.Logger
 }
 
 // CaddyModule returns the Caddy module information.
@@ -33,7 +27,6 @@ func (h *Health) Provision(ctx caddy.Context) error {
 	if err := h.validate(); err != nil {
 		return err
 	}
-	h.log = sampled(ctx.Logger())
 	var err error
 	h.app, err = appOf(ctx)
 	return err
@@ -43,7 +36,7 @@ func (h *Health) Provision(ctx caddy.Context) error {
 type healthReport struct {
 	Status string        `json:"status"`
 	Stores []storeHealth `json:"stores,omitempty"`
-	// Workers is on, off, or stopped when they should run and do not.
+	// Workers is on, off, stopping at the process's end, or stopped when they should run and do not.
 	Workers string `json:"workers,omitempty"`
 	// Unrouted counts pending jobs whose endpoint is not configured.
 	Unrouted *int64 `json:"unrouted,omitempty"`
@@ -64,7 +57,7 @@ func (h *Health) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.H
 	}
 	report := healthReport{Status: "live"}
 	if h.Kind != "live" {
-		report = h.readiness(r.Context())
+		report = h.readiness()
 	}
 	status := http.StatusOK
 	if report.Status == "unready" {
@@ -75,27 +68,26 @@ func (h *Health) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.H
 	return json.NewEncoder(w).Encode(report)
 }
 
-func (h *Health) readiness(ctx context.Context) healthReport {
-	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
-	defer cancel()
+func (h *Health) readiness() healthReport {
 	report := healthReport{Status: "ready", Stores: []storeHealth{{Store: h.app.module.kind(), Status: "ok"}}, Workers: "on"}
 	e := h.app.openEngine()
 	if e == nil {
 		report.Status, report.Stores[0].Status = "unready", "closed"
 		return report
 	}
-	if err := e.check(ctx); err != nil {
+	found := e.check()
+	report.Unrouted = &found.unrouted
+	if found.err != nil {
 		report.Status, report.Stores[0].Status = "unready", "failing"
-		h.log.Error("the store does not work", zap.String("store", e.store.Describe()), zap.Error(err))
+		h.app.flood.Error("the store does not work", zap.String("store", e.store.Describe()), zap.Error(found.err))
 	}
 	switch {
+	case caddy.Exiting():
+		report.Status, report.Workers = "unready", "stopping"
 	case !h.app.workersOn():
 		report.Workers = "off"
 	case !e.worker.Running():
 		report.Status, report.Workers = "unready", "stopped"
-	}
-	if n, err := e.worker.Unrouted(ctx); err == nil {
-		report.Unrouted = &n
 	}
 	return report
 }

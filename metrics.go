@@ -50,36 +50,53 @@ func registerMetrics(r prometheus.Registerer) error {
 type workerMetrics struct{}
 
 func (workerMetrics) Attempt(source, endpoint string, class event.Class) {
+	source, endpoint = configured(source, endpoint)
 	attemptsTotal.WithLabelValues(source, endpoint, string(class)).Inc()
 }
 
 func (workerMetrics) Dead(source, endpoint string, reason event.Reason) {
+	source, endpoint = configured(source, endpoint)
 	deadTotal.WithLabelValues(source, endpoint, string(reason)).Inc()
 }
 
-// liveSources counts the configurations that have a source, so that its series go when the last one does.
-var liveSources = struct {
+// liveSeries counts the configurations that have a source or an endpoint, so that its series go when the last one does.
+// Names of sources have no slash, identities of endpoints have one.
+var liveSeries = struct {
 	sync.Mutex
 	n map[string]int
 }{n: map[string]int{}}
 
-func holdSeries(source string) {
-	liveSources.Lock()
-	defer liveSources.Unlock()
-	liveSources.n[source]++
+func holdSeries(names []string) {
+	liveSeries.Lock()
+	defer liveSeries.Unlock()
+	for _, name := range names {
+		liveSeries.n[name]++
+	}
 }
 
-func releaseSeries(source string) {
-	liveSources.Lock()
-	defer liveSources.Unlock()
-	if liveSources.n[source]--; liveSources.n[source] > 0 {
-		return
+func releaseSeries(names []string) {
+	liveSeries.Lock()
+	defer liveSeries.Unlock()
+	for _, name := range names {
+		if liveSeries.n[name]--; liveSeries.n[name] > 0 {
+			continue
+		}
+		delete(liveSeries.n, name)
+		requestsTotal.DeletePartialMatch(prometheus.Labels{"source": name})
+		attemptsTotal.DeletePartialMatch(prometheus.Labels{"endpoint": name})
+		deadTotal.DeletePartialMatch(prometheus.Labels{"endpoint": name})
 	}
-	delete(liveSources.n, source)
-	label := prometheus.Labels{"source": source}
-	requestsTotal.DeletePartialMatch(label)
-	attemptsTotal.DeletePartialMatch(label)
-	deadTotal.DeletePartialMatch(label)
+}
+
+// configured gives the labels for an endpoint. Jobs of those that no configuration has any more share one pair, so that
+// what a store remembers does not become series.
+func configured(source, endpoint string) (string, string) {
+	liveSeries.Lock()
+	defer liveSeries.Unlock()
+	if liveSeries.n[endpoint] == 0 {
+		return "unconfigured", "unconfigured"
+	}
+	return source, endpoint
 }
 
 var (

@@ -1,7 +1,9 @@
 package anvil
 
 import (
+	"bufio"
 	"bytes"
+	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
@@ -19,6 +21,8 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"go.uber.org/zap"
 )
 
 const testSecret = "0123456789abcdef0123456789abcdef"
@@ -98,6 +102,7 @@ func (s *site) do(method, path, body string, change func(*http.Request)) reply {
 		s.Fatal(err)
 	}
 	r.Header.Set("X-Signature", sign(body))
+	r.Close = true // a reload ends kept connections
 	if change != nil {
 		change(r)
 	}
@@ -197,7 +202,7 @@ func TestRefusals(t *testing.T) {
 		"no signature":        {change: func(r *http.Request) { r.Header.Del("X-Signature") }, status: 401, code: "invalid_signature"},
 		"empty signature":     {change: func(r *http.Request) { r.Header.Set("X-Signature", "") }, status: 401, code: "invalid_signature"},
 		"other body's":        {body: "a", change: func(r *http.Request) { r.Header.Set("X-Signature", sign("b")) }, status: 401, code: "invalid_signature"},
-		"declared too large":  {body: long, status: 413, code: "body_too_large", header: "Connection"},
+		"declared too large":  {body: long, status: 413, code: "body_too_large"},
 		"chunked, too large":  {body: long, change: func(r *http.Request) { r.ContentLength = -1 }, status: 413, code: "body_too_large"},
 		"at the limit":        {body: long[:64], status: 202},
 		"empty body is taken": {status: 202},
@@ -213,7 +218,7 @@ func TestRefusals(t *testing.T) {
 			if c.code != "" && r.body != `{"error":"`+c.code+"\"}\n" {
 				t.Errorf("body %q", r.body)
 			}
-			if c.header != "" && r.header.Get(c.header) == "" && !strings.EqualFold(c.header, "Connection") {
+			if c.header != "" && r.header.Get(c.header) == "" {
 				t.Errorf("no header %s in %v", c.header, r.header)
 			}
 		})
@@ -320,6 +325,11 @@ func TestTheBacklogLimitRefusesNewWorkAndAnswersDuplicates(t *testing.T) {
 	if again := s.post("x"); again.status != 202 || again.jobID(t) != first.jobID(t) {
 		t.Errorf("duplicate: %d %s", again.status, again.body)
 	}
+	// What was refused has left no key behind.
+	s.mustLoad("anvil shop {\nverify hmac "+testSecret+"\ndeliver localhost:1\n}", "workers off\nqueue webhooks {\nmax_pending 2\n}")
+	if r := s.post("y"); r.status != 202 || !strings.Contains(r.body, `"replayed":false`) {
+		t.Errorf("the refused one again: %d %s", r.status, r.body)
+	}
 }
 
 func TestAReloadKeepsTheStoreAndAppliesNewSettings(t *testing.T) {
@@ -350,6 +360,125 @@ func TestARejectedReloadLeavesTheOldConfigurationAtWork(t *testing.T) {
 		}
 		s.post(bad)
 		receive(t, got)
+	}
+}
+
+func TestAReloadChangesSecretsAndEndpoints(t *testing.T) {
+	s := newSite(t)
+	url, got := upstream(t)
+	s.mustLoad("anvil shop {\nverify hmac "+testSecret+"\n}", "")
+	s.post("before")
+	s.mustLoad("anvil shop {\nverify hmac "+testSecret+"\ndeliver "+url+"\n}", "")
+	if id := s.post("after").jobID(t); receive(t, got).Header.Get("Anvil-Job-Id") != id {
+		t.Error("the new endpoint got something else than the first webhook after its coming")
+	}
+	s.mustLoad("anvil shop {\nverify hmac another-secret-0123456789\ndeliver "+url+"\n}", "")
+	if r := s.post("x"); r.status != http.StatusUnauthorized {
+		t.Errorf("signed with the removed secret: %d %s", r.status, r.body)
+	}
+}
+
+func TestAStoreThatIsAwayGives503(t *testing.T) {
+	s := newSite(t)
+	s.mustLoad("anvil_health /ready\nanvil shop {\nverify hmac "+testSecret+"\n}", "")
+	if err := openEngines()[0].store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r := s.post("x")
+	if r.status != 503 || r.body != `{"error":"store_unavailable"}`+"\n" || r.header.Get("Retry-After") == "" {
+		t.Errorf("webhook: %d %q %v", r.status, r.body, r.header)
+	}
+	if r := s.do(http.MethodGet, "/ready", "", nil); r.status != 503 || strings.Contains(r.body, s.store) {
+		t.Errorf("readiness: %d %s", r.status, r.body)
+	}
+}
+
+func TestARequestBeforeTheStartGives503(t *testing.T) {
+	app := &App{started: make(chan struct{})}
+	src, err := newSource(&SourceConfig{Source: "shop", Verify: []VerifyConfig{{Provider: "none"}}}, 1, zap.NewNop(), zap.NewNop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, hangUp := context.WithCancel(t.Context())
+	hangUp()
+	w := httptest.NewRecorder()
+	h := &Handler{app: app, source: src}
+	if err := h.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodPost, "/", nil), nil); err != nil {
+		t.Fatal(err)
+	}
+	if w.Code != 503 || w.Body.String() != `{"error":"not_ready"}`+"\n" || w.Header().Get("Retry-After") == "" {
+		t.Errorf("answered %d %q %v", w.Code, w.Body, w.Header())
+	}
+}
+
+func TestBodiesInFlightAreBoundedInBytes(t *testing.T) {
+	s := newSite(t)
+	s.mustLoad("anvil shop {\nverify hmac "+testSecret+"\nmax_body 60B\nmax_in_flight 10 100B\n}", "")
+	slow, err := net.Dial("tcp", s.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer slow.Close()
+	fmt.Fprintf(slow, "POST / HTTP/1.1\r\nHost: %s\r\nX-Signature: %s\r\nContent-Length: 60\r\nExpect: 100-continue\r\n\r\n", s.addr, sign("x"))
+	// The server asks for the body once it has reserved room for it.
+	if line, err := bufio.NewReader(slow).ReadString('\n'); err != nil || !strings.Contains(line, "100 Continue") {
+		t.Fatalf("%q %v", line, err)
+	}
+	if r := s.post(strings.Repeat("y", 60)); r.status != 429 || !strings.Contains(r.body, "too_busy") || r.header.Get("Retry-After") == "" {
+		t.Errorf("answered %d %s %v", r.status, r.body, r.header)
+	}
+}
+
+func TestOutcomesAreThereForLogs(t *testing.T) {
+	s := newSite(t)
+	s.mustLoad("header >X-Log \"{http.anvil.outcome} {http.anvil.reason} {http.anvil.job_id}\"\nanvil shop {\nverify hmac "+testSecret+"\n}", "")
+	first := s.post("x")
+	for want, r := range map[string]reply{
+		"accepted  " + first.jobID(t):  first,
+		"duplicate  " + first.jobID(t): s.post("x"),
+		"refused missing_header ":      s.do(http.MethodPost, "/", "x", func(r *http.Request) { r.Header.Del("X-Signature") }),
+		"refused no_match ":            s.do(http.MethodPost, "/", "x", func(r *http.Request) { r.Header.Set("X-Signature", sign("y")) }),
+	} {
+		if have := r.header.Get("X-Log"); strings.TrimSpace(have) != strings.TrimSpace(want) {
+			t.Errorf("logged %q, want %q", have, want)
+		}
+	}
+}
+
+func TestATenantThatCannotBeResolvedIsRefused(t *testing.T) {
+	s := newSite(t)
+	for _, unknown := range []string{"{hots}", "{http.request.headers.X-Tenant}"} {
+		if err := s.load("anvil shop {\nverify none\ntenant "+unknown+"\n}", ""); err == nil || !strings.Contains(err.Error(), "unknown placeholder") {
+			t.Errorf("tenant %s: %v", unknown, err)
+		}
+	}
+	s.mustLoad("anvil shop {\nverify none\ntenant {some.plugin.name}\n}", "")
+	if r := s.post("x"); r.status != 503 || r.header.Get("Retry-After") == "" {
+		t.Errorf("answered %d %s", r.status, r.body)
+	}
+}
+
+func TestSeriesOfARemovedEndpointGo(t *testing.T) {
+	s := newSite(t)
+	url, got := upstream(t)
+	attemptsTotal.Reset() // of what other tests left
+	series := func() int { return testutil.CollectAndCount(attemptsTotal) }
+	s.mustLoad("anvil shop {\nverify hmac "+testSecret+"\ndeliver "+url+" a\ndeliver "+url+" b\n}", "")
+	s.post("x")
+	receive(t, got)
+	receive(t, got)
+	for deadline := time.Now().Add(10 * time.Second); series() != 2; {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d series", series())
+		}
+	}
+	s.mustLoad("anvil shop {\nverify hmac "+testSecret+"\ndeliver "+url+" a\n}", "")
+	if n := series(); n != 1 {
+		t.Errorf("%d series after one endpoint went", n)
+	}
+	workerMetrics{}.Dead("shop", "shop/b", "no_endpoint")
+	if n := testutil.ToFloat64(deadTotal.WithLabelValues("unconfigured", "unconfigured", "no_endpoint")); n != 1 {
+		t.Errorf("%v deaths of unconfigured endpoints, want 1", n)
 	}
 }
 

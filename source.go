@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
@@ -38,6 +39,7 @@ type source struct {
 	log   *zap.Logger
 
 	verifiers []*verify.Verifier // empty: verify none
+	proof     string             // how it verifies, for logs
 	keyKind   string
 	keys      *ingress.Keys // nil: dedupe off
 	ttl       time.Duration
@@ -61,9 +63,10 @@ type jobPlan struct {
 	maxPending      int
 }
 
-func newSource(cfg *SourceConfig, maxPending int, log *zap.Logger) (*source, error) {
+// newSource logs to log what the configuration's author should know, and to flood what senders cause.
+func newSource(cfg *SourceConfig, maxPending int, log, flood *zap.Logger) (*source, error) {
 	s := &source{
-		cfg: *cfg, log: sampled(log).With(zap.String("source", cfg.Source)),
+		cfg: *cfg, log: flood.With(zap.String("source", cfg.Source)),
 		ttl: defaultTTL, tenant: cfg.Tenant, maxBody: cfg.maxBody(), readTimeout: orDefault(cfg.ReadTimeout, defaultReadTimeout),
 		inFlight: ingress.NewInFlight(int64(or(cfg.MaxInFlight, defaultMaxInFlight)), or(cfg.MaxInFlightBytes, defaultMaxInFlightBytes)),
 		respond:  RespondConfig{Status: http.StatusAccepted},
@@ -72,6 +75,14 @@ func newSource(cfg *SourceConfig, maxPending int, log *zap.Logger) (*source, err
 	for i := range cfg.Verify {
 		if err := s.addVerifier(&cfg.Verify[i], log); err != nil {
 			return nil, err
+		}
+	}
+	s.proof = providerNone
+	for i, v := range s.verifiers {
+		if i == 0 {
+			s.proof = v.String()
+		} else {
+			s.proof += " or " + v.String()
 		}
 	}
 	if err := s.setKeys(cfg.Dedupe); err != nil {
@@ -112,7 +123,7 @@ func (s *source) addVerifier(c *VerifyConfig, log *zap.Logger) error {
 	provider, _ := verify.Lookup(c.Provider)
 	log = log.With(zap.String("source", s.cfg.Source), zap.String("provider", c.Provider))
 	for i, secret := range secrets {
-		switch short := len(secret) < minSecret; {
+		switch short := utf8.RuneCountInString(secret) < minSecret; {
 		case short && provider.Generic:
 			return fmt.Errorf("verify %s: secret %d has fewer than %d characters, which can be guessed; make one with: openssl rand -hex 32", c.Provider, i+1, minSecret)
 		case short:
@@ -183,14 +194,6 @@ func (s *source) setKeys(c *DedupeConfig) error {
 func (s *source) start(log *zap.Logger, store string) {
 	s.accepted = requestsTotal.WithLabelValues(s.cfg.Source, "accepted", "")
 	s.duplicate = requestsTotal.WithLabelValues(s.cfg.Source, "duplicate", "")
-	proofs := make([]string, 0, len(s.verifiers))
-	for _, v := range s.verifiers {
-		proofs = append(proofs, v.String())
-	}
-	proof := strings.Join(proofs, " or ")
-	if proof == "" {
-		proof = providerNone
-	}
 	endpoints := fmt.Sprintf("%d endpoints", len(s.cfg.Endpoints))
 	if len(s.cfg.Endpoints) == 1 {
 		endpoints = "1 endpoint"
@@ -199,7 +202,7 @@ func (s *source) start(log *zap.Logger, store string) {
 	if s.keys != nil {
 		dedupe += " " + shortDuration(s.ttl)
 	}
-	log.Info(fmt.Sprintf("source %s: verify %s, dedupe %s, %s, store %s", s.cfg.Source, proof, dedupe, endpoints, store))
+	log.Info(fmt.Sprintf("source %s: verify %s, dedupe %s, %s, store %s", s.cfg.Source, s.proof, dedupe, endpoints, store))
 	if len(s.verifiers) == 0 {
 		log.Warn("this source accepts webhooks from anybody (verify none)", zap.String("source", s.cfg.Source))
 	}
@@ -285,7 +288,7 @@ func (s *source) accept(ctx context.Context, to store.Store, payload *event.Payl
 }
 
 // sampled drops log lines of one message beyond ten in ten seconds: a flood of forgeries must not become a flood of logs.
-// The metrics count them all.
+// The metrics count them all. A sampler takes half a megabyte, so a configuration has one.
 func sampled(log *zap.Logger) *zap.Logger {
 	return log.WithOptions(zap.WrapCore(func(c zapcore.Core) zapcore.Core {
 		return zapcore.NewSamplerWithOptions(c, 10*time.Second, 10, 0)

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyevents"
 
 	"github.com/caddy-anvil/anvil/internal/admin"
 	"github.com/caddy-anvil/anvil/internal/deliver"
@@ -47,6 +48,7 @@ type App struct {
 
 	ctx    caddy.Context
 	log    *zap.Logger
+	flood  *zap.Logger // for what a sender can cause at will
 	module storeModule
 
 	mu      sync.Mutex
@@ -56,7 +58,7 @@ type App struct {
 	started chan struct{}
 	engine  atomic.Pointer[engine]
 	hold    *attachment
-	held    []string // sources whose metric series this configuration holds
+	held    []string // whose metric series this configuration holds: sources and endpoint identities
 	// released is set by Cleanup, so that a second one does not close the store of somebody else.
 	released bool
 }
@@ -79,12 +81,16 @@ func appOf(ctx caddy.Context) (*App, error) {
 // validate it, too.
 func (a *App) Provision(ctx caddy.Context) error {
 	a.ctx, a.log = ctx, ctx.Logger()
+	a.flood = sampled(a.log)
 	a.sources, a.started = map[string]*source{}, make(chan struct{})
 	if err := a.validate(); err != nil {
 		return err
 	}
 	if err := registerMetrics(ctx.GetMetricsRegistry()); err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
+	}
+	if err := a.watchExit(); err != nil {
+		return err
 	}
 	if err := a.loadStore(); err != nil {
 		return fmt.Errorf("loading store: %w", err)
@@ -93,6 +99,26 @@ func (a *App) Provision(ctx caddy.Context) error {
 		if _, err := a.register(&a.Sources[i], "the global option"); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// watchExit learns of the end of the process before the first app is stopped. Caddy stops apps in random order, and http
+// may hold it up for long: until our turn came, workers would begin attempts that cannot end well.
+func (a *App) watchExit() error {
+	events, err := a.ctx.App("events")
+	if err != nil {
+		return fmt.Errorf("getting events app: %w", err)
+	}
+	return events.(*caddyevents.App).On("stopping", onExit{a}) //nolint:forcetypeassert // registered under this name by Caddy
+}
+
+type onExit struct{ app *App }
+
+// Handle implements caddyevents.Handler.
+func (x onExit) Handle(context.Context, caddy.Event) error {
+	if e := x.app.openEngine(); e != nil && caddy.Exiting() {
+		e.exit()
 	}
 	return nil
 }
@@ -137,7 +163,7 @@ func (a *App) register(cfg *SourceConfig, place string) (*source, error) {
 				cfg.Source, q, suggest(q, append(slices.Collect(maps.Keys(a.Queues)), defaultQueue)))
 		}
 	}
-	s, err := newSource(cfg, a.maxPending(cfg.queue()), a.log)
+	s, err := newSource(cfg, a.maxPending(cfg.queue()), a.log, a.flood)
 	if err != nil {
 		return nil, fmt.Errorf("source '%s': %w", cfg.Source, err)
 	}
@@ -174,25 +200,27 @@ func (a *App) Start() error {
 	if err != nil {
 		return err
 	}
+	a.held = slices.Concat(slices.Collect(maps.Keys(a.sources)), slices.Collect(maps.Keys(settings.Endpoints)))
+	holdSeries(a.held)
 	for _, name := range slices.Sorted(maps.Keys(a.sources)) {
-		holdSeries(name)
-		a.held = append(a.held, name)
 		a.sources[name].start(a.log, e.store.Describe())
 	}
-	a.hold = e.attach(a.module, a.queueNames(), settings)
+	a.hold = e.attach(a.module, a.log, a.queueNames(), settings)
 	close(a.started)
 	return nil
 }
 
 // Stop ends this configuration's rule over the workers. Requests still come until Cleanup, so the store stays. It runs
-// under Caddy's configuration lock and waits only when the process ends.
+// under Caddy's configuration lock and waits only when the process ends. (A reload that leaves a store behind waits in
+// Cleanup, for the attempts under way and at most drain_timeout.)
 func (a *App) Stop() error {
 	e := a.openEngine()
 	if e == nil {
 		return nil
 	}
 	if caddy.Exiting() {
-		e.drainNow()
+		e.exit()
+		<-e.drained
 	}
 	if a.hold != nil {
 		e.detach(a.hold)
@@ -202,9 +230,7 @@ func (a *App) Stop() error {
 
 // Cleanup gives the store back. Caddy calls it without Stop when Start has failed.
 func (a *App) Cleanup() error {
-	for _, name := range a.held {
-		releaseSeries(name)
-	}
+	releaseSeries(a.held)
 	a.held = nil
 	e := a.openEngine()
 	if e == nil || a.released {
