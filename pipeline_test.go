@@ -462,6 +462,7 @@ func TestSeriesOfARemovedEndpointGo(t *testing.T) {
 	s := newSite(t)
 	url, got := upstream(t)
 	attemptsTotal.Reset() // of what other tests left
+	deadTotal.Reset()
 	series := func() int { return testutil.CollectAndCount(attemptsTotal) }
 	s.mustLoad("anvil shop {\nverify hmac "+testSecret+"\ndeliver "+url+" a\ndeliver "+url+" b\n}", "")
 	s.post("x")
