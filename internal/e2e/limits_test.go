@@ -199,13 +199,16 @@ func TestTooManyRequestsInFlightAreShed(t *testing.T) {
 	c := startCaddy(t, fmt.Sprintf("\tanvil /hooks demo {\n\t\tverify hmac %q\n\t\tmax_in_flight 3 1MiB\n\t\tdeliver %s\n\t}", secret, up.addr()))
 	for range 3 {
 		conn := dial(t, c.site)
-		_, _ = io.WriteString(conn, c.rawPost(1000, "X-Signature: "+sign(secret, nil))+"ten bytes.")
+		_, _ = io.WriteString(conn, c.rawPost(1000, "X-Signature: "+sign(secret, nil), "Expect: 100-continue"))
+		// The server asks for the body when it has counted the request in.
+		if line, err := bufio.NewReader(conn).ReadString('\n'); err != nil || !strings.Contains(line, "100 Continue") {
+			t.Fatalf("got %q, %v", line, err)
+		}
 	}
-	var r response
-	waitFor(t, 5*time.Second, "a fourth request being shed", func() bool {
-		r = post(t, c.site+"/hooks", hook(1))
-		return r.status == http.StatusTooManyRequests
-	})
+	r := post(t, c.site+"/hooks", hook(1))
+	if r.status != http.StatusTooManyRequests {
+		t.Fatalf("the fourth request got %d %s, want 429", r.status, r.body)
+	}
 	if r.Error != "too_busy" || r.header.Get("Retry-After") == "" {
 		t.Errorf("got %s, Retry-After %q; want too_busy with a time", r.body, r.header.Get("Retry-After"))
 	}
