@@ -5,6 +5,9 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
 )
 
 // load posts unique webhooks from several senders until stop is called and remembers what was acknowledged. It does as
@@ -83,9 +86,9 @@ func TestKillsUnderLoadLoseNoAcknowledgedEvent(t *testing.T) {
 	conf := c.caddyfile("", simpleSite(up))
 	c.start(conf)
 	l := startLoad(c.site+"/hooks", 8, 10*time.Millisecond)
-	const kills = 25
+	const kills = 50
 	for kill := range kills {
-		enough := l.count() + 10 + 3*kill
+		enough := l.count() + 10 + kill
 		waitFor(t, 20*time.Second, "events being acknowledged after a restart", func() bool { return l.count() >= enough })
 		c.kill9()
 		c.start(conf)
@@ -105,6 +108,22 @@ func TestKillsUnderLoadLoseNoAcknowledgedEvent(t *testing.T) {
 	}
 	if states, _ := c.stats(); states["delivered"] != len(hits) || states["dead"] != 0 {
 		t.Errorf("stats are %v, the upstream saw %d jobs", states, len(hits))
+	}
+	c.term()
+	checkIntegrity(t, c.storePath())
+}
+
+// checkIntegrity reads the whole database and compares its indexes with its tables.
+func checkIntegrity(t *testing.T, path string) {
+	t.Helper()
+	conn, err := sqlite.OpenConn(path, sqlite.OpenReadWrite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	verdict, err := sqlitex.ResultText(conn.Prep("PRAGMA integrity_check"))
+	if err != nil || verdict != "ok" {
+		t.Errorf("integrity check of the store: %s, %v", verdict, err)
 	}
 }
 
