@@ -85,6 +85,11 @@ type refusal struct {
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.Handler) error {
 	began := time.Now()
 	s := h.source
+	if r.ContentLength != 0 {
+		// Also for a refusal that needs no body: the server reads what is left of it before it answers. Where a connection has
+		// no deadlines, Caddy's own timeouts still end a stalled body.
+		_ = http.NewResponseController(w).SetReadDeadline(began.Add(s.readTimeout))
+	}
 	accepted, no := h.serve(w, r, began)
 	repl, _ := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	if no != nil {
@@ -149,9 +154,6 @@ func (s *source) readBody(w http.ResponseWriter, r *http.Request) (body []byte, 
 	if r.ContentLength > s.maxBody {
 		return nil, 0, tooLarge(r, "max_body", s.maxBody)
 	}
-	ctl := http.NewResponseController(w)
-	// Where a connection has no deadlines, Caddy's own timeouts still end a stalled body.
-	_ = ctl.SetReadDeadline(time.Now().Add(s.readTimeout))
 	body, err := ingress.ReadBody(r.Context(), r.Body, r.ContentLength, s.maxBody, func(n int64) bool {
 		if !s.inFlight.Reserve(n) {
 			return false
@@ -160,7 +162,9 @@ func (s *source) readBody(w http.ResponseWriter, r *http.Request) (body []byte, 
 		return true
 	})
 	if err == nil {
-		_ = ctl.SetReadDeadline(time.Time{})
+		if r.ContentLength != 0 {
+			_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+		}
 		return body, reserved, nil
 	}
 	// An outer request_body handler reports its own limit in this way.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"github.com/caddyserver/caddy/v2"
 
@@ -169,12 +170,24 @@ func replayCall(ctx context.Context, s *admin.Service, r *http.Request) (int, an
 	case err == nil:
 		return 0, nil, badRequest(`the body has more than one JSON value; %s`, replayForm)
 	case !errors.Is(err, io.EOF):
-		return 0, nil, badRequest(`reading the body: %v; %s`, err, replayForm)
+		return 0, nil, badRequest(`the body is not of the right form: %s; %s`, jsonProblem(err), replayForm)
 	case req.JobID == nil:
 		return 0, nil, badRequest(`the body has no "jobId"; %s`, replayForm)
 	}
 	answer, err := s.Replay(ctx, *req.JobID, req.Force)
 	return answer.Status, answer, err
+}
+
+// jsonProblem leaves out how our program calls things.
+func jsonProblem(err error) string {
+	var kind *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &kind) && kind.Field != "":
+		return fmt.Sprintf("%q must not be a %s", kind.Field, kind.Value)
+	case errors.As(err, &kind):
+		return "it is a JSON " + kind.Value
+	}
+	return strings.TrimPrefix(err.Error(), "json: ")
 }
 
 const replayForm = `send {"jobId":"<id>"}, with "force":true to replay a job that is not dead`

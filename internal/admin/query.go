@@ -39,6 +39,9 @@ func parseJobFilter(q url.Values) (store.JobFilter, error) {
 		f.State = &state
 	}
 	if queue, ok := strings.CutSuffix(f.Queue, deadSuffix); ok {
+		if queue == "" {
+			return f, invalid("parameter \"queue\" is %q; write <queue>%s", f.Queue, deadSuffix)
+		}
 		dead := event.Dead
 		if f.State != nil && *f.State != dead {
 			return f, invalid("parameter \"queue\" is %q, which holds dead jobs only, but \"state\" is %q", cut(f.Queue), *f.State)

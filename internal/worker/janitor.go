@@ -41,6 +41,12 @@ func (e *Engine) keep() {
 }
 
 func (e *Engine) recoverLives() {
+	// After the process was stopped for longer than a lease, our own leases have run out with their attempts still under
+	// way. Whatever we hold is renewed first, so that only what nobody holds is recovered.
+	if err := e.renewAll(); err != nil {
+		e.complain("renewing leases", err)
+		return
+	}
 	got, err := e.store.Recover(e.loops)
 	if err != nil {
 		e.complain("recovering lost attempts", err)

@@ -127,12 +127,15 @@ func TestOutcomeAfterTheLeaseChangesNothing(t *testing.T) {
 	up := newUpstream(t, func(n int, _ *http.Request) int {
 		if n == 1 {
 			s.Advance(31 * time.Second)
+			if _, err := s.Recover(context.Background()); err != nil { // as another instance would
+				t.Error(err)
+			}
 			<-recovered
 		}
 		return 200
 	})
 	start(t, s, func(c *Config) {
-		c.Every.Renew, c.Every.Recover = time.Hour, 10*time.Millisecond
+		c.Every.Renew, c.Every.Recover = time.Hour, time.Hour
 	}).Attach(settings(endpoint("a", up.url)))
 	id := accept(t, s, "x", lane("a"))[0]
 	_, ledger := s.untilState(t, id, event.Delivered)
@@ -142,6 +145,30 @@ func TestOutcomeAfterTheLeaseChangesNothing(t *testing.T) {
 	j, after := s.job(t, id)
 	if len(ledger) != 2 || len(after) != 2 || j.State != event.Delivered || len(up.got()) != 2 {
 		t.Errorf("%d rows, then %d; job %s; %d requests", len(ledger), len(after), j.State, len(up.got()))
+	}
+}
+
+func TestAPauseLongerThanALeaseRepeatsNothing(t *testing.T) {
+	// As after SIGSTOP and SIGCONT: the leases have run out, and recovering comes before the next renewal.
+	s := openStore(t)
+	paused, over := make(chan struct{}), make(chan struct{})
+	up := newUpstream(t, func(int, *http.Request) int {
+		close(paused)
+		<-over
+		return 200
+	})
+	start(t, s, func(c *Config) {
+		c.Every.Renew, c.Every.Recover = time.Hour, 10*time.Millisecond
+	}).Attach(settings(endpoint("a", up.url, func(ep *Endpoint) { ep.Timeout = time.Hour })))
+	id := accept(t, s, "x", lane("a"))[0]
+	<-paused
+	s.Advance(time.Minute)
+	recoveries := s.count("recover")
+	s.until(t, "recovering has run", func() bool { return s.count("recover") > recoveries+1 })
+	close(over)
+	_, ledger := s.untilState(t, id, event.Delivered)
+	if len(ledger) != 1 || len(up.got()) != 1 {
+		t.Errorf("ledger %+v, %d requests; want one attempt", ledger, len(up.got()))
 	}
 }
 

@@ -54,7 +54,7 @@ func (t *tx) claimedBy(token event.ID, answer *store.Claimed) (bool, error) {
 
 func (t *tx) claimLane(ln store.Lane, c store.Claim, answer *store.Claimed) error {
 	l := t.w.s.byName[ln.LaneID]
-	if l == nil {
+	if l == nil || t.unfinishedIn(l) == 0 { // most lanes are empty most of the time
 		return nil
 	}
 	type due struct {
@@ -89,7 +89,7 @@ func (t *tx) claimLane(ln store.Lane, c store.Claim, answer *store.Claimed) erro
 			return err
 		}
 		t.leased = append(t.leased, &lease{
-			job: d.job, seq: d.seq, lane: l, token: c.Token, attempt: d.attempt, since: t.now, until: t.now + c.Lease.Microseconds(),
+			job: d.job, seq: d.seq, lane: l, token: c.Token, attempt: d.attempt, since: t.now, until: t.elapsed + c.Lease.Microseconds(),
 		})
 		if err := t.loadClaimed(d.seq, answer); err != nil {
 			return err
@@ -127,7 +127,7 @@ func (s *Store) Renew(ctx context.Context, leases []store.Lease, d time.Duration
 		defer s.mu.Unlock()
 		for _, want := range leases {
 			if l := s.held(want); l != nil && !t.ended(l) {
-				l.until = t.now + d.Microseconds()
+				l.until = t.elapsed + d.Microseconds()
 			} else {
 				lost = append(lost, want)
 			}

@@ -194,6 +194,38 @@ func TestBelowMinFreeNewWorkIsRefusedAndTheRestGoesOn(t *testing.T) {
 	accept(t, s, webhook(1))
 }
 
+func TestAFileThatIsTakenAwayIsNoticed(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "anvil.db")
+	s := open(t, path)
+	accept(t, s, webhook(1))
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	s.disk.next.Store(0) // look now rather than in a second
+	if _, err := s.Accept(t.Context(), webhook(1)); !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), "removed") {
+		t.Errorf("accepting: %v", err)
+	}
+	if err := s.Check(t.Context()); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("checking: %v", err)
+	}
+}
+
+func TestAClockThatWasSetBackDoesNotFreezeTheFigureOfFreeSpace(t *testing.T) {
+	now := time.Now()
+	s, err := Open(t.Context(), Options{Path: filepath.Join(t.TempDir(), "anvil.db"), MinFree: 1, Now: func() time.Time { return now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	accept(t, s, webhook(1))
+	s.disk.free.Store(0)
+	if _, err := s.Accept(t.Context(), webhook(1)); !errors.Is(err, store.ErrFull) {
+		t.Fatalf("within a second of the last look: %v", err)
+	}
+	now = now.Add(-time.Hour)
+	accept(t, s, webhook(1))
+}
+
 func TestTheLogBeginsAnewWhileWritesGoOn(t *testing.T) {
 	const most = 8 << 20
 	s, err := Open(t.Context(), Options{Path: filepath.Join(t.TempDir(), "anvil.db"), logMax: most})

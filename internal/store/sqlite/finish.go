@@ -123,7 +123,7 @@ func (s *Store) Recover(ctx context.Context) (store.Recovered, error) {
 	err := s.do(ctx, false, func(t *tx) error {
 		answer = store.Recovered{}
 		for _, l := range s.leases {
-			if l.until > t.now || t.ended(l) {
+			if l.until > t.elapsed || t.ended(l) {
 				continue
 			}
 			t.free(l)
@@ -149,7 +149,7 @@ func (s *Store) Recover(ctx context.Context) (store.Recovered, error) {
 
 // anyExpired spares the usual call a transaction.
 func (s *Store) anyExpired() bool {
-	now := s.clock()
+	now := s.elapsed()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, l := range s.leases {

@@ -54,6 +54,7 @@ type Store struct {
 	path   string
 	log    *zap.Logger
 	now    func() time.Time
+	opened time.Time
 	offset atomic.Int64 // of the clock, moved by Advance
 	lock   *flock.Flock
 
@@ -95,8 +96,8 @@ type lease struct {
 	lane    *lane
 	token   event.ID
 	attempt int
-	since   int64
-	until   int64
+	since   int64 // by the clock
+	until   int64 // by elapsed
 }
 
 // Open opens or makes the store and ends every lease that is in it.
@@ -115,11 +116,11 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil, fmt.Errorf("opening store %s: %w (make the directory writable for this user, or choose another path)", path, err)
 	}
 	s := &Store{
-		path: path, log: o.Log, now: o.Now, lock: flock.New(path+".lock", flock.SetPermissions(0o600)),
+		path: path, log: o.Log, now: o.Now, opened: o.Now(), lock: flock.New(path+".lock", flock.SetPermissions(0o600)),
 		ops: make(chan *op, 1024), gaps: make(chan func()), stop: make(chan struct{}), stopped: make(chan struct{}), wake: make(chan struct{}, 1),
 		byName: map[store.LaneID]*lane{}, leases: map[event.ID]*lease{},
 	}
-	s.disk.dir = filepath.Dir(path)
+	s.disk.path = path
 	s.disk.min.Store(o.MinFree)
 	s.disk.free.Store(math.MaxInt64) // until the first look
 	if err := s.takeLock(ctx); err != nil {
@@ -189,7 +190,8 @@ func (s *Store) open(ctx context.Context, logMax int64) error {
 	if err != nil {
 		return err
 	}
-	err = errors.Join(f.Chmod(0o600), f.Close())
+	s.disk.file, err = f.Stat()
+	err = errors.Join(err, f.Chmod(0o600), f.Close())
 	if err != nil {
 		return err
 	}
@@ -279,6 +281,12 @@ func (s *Store) signal() {
 func (s *Store) Advance(d time.Duration) {
 	s.offset.Add(int64(d))
 	s.signal()
+}
+
+// elapsed is the time for leases, in microseconds since Open: it does not step with the wall clock, nor go on while the
+// machine sleeps, and leases do not outlive the process.
+func (s *Store) elapsed() int64 {
+	return (s.now().Sub(s.opened) + time.Duration(s.offset.Load())).Microseconds()
 }
 
 func (s *Store) clock() int64 { return s.now().Add(time.Duration(s.offset.Load())).UnixMicro() }

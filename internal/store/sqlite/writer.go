@@ -166,7 +166,7 @@ func (w *writer) transact(ops []*op) (answers []error, err error) {
 	if err := exec(w.conn, "BEGIN IMMEDIATE"); err != nil {
 		return nil, err
 	}
-	t := &tx{w: w, conn: w.conn, now: w.s.clock(), seq: w.nextSeq, lastTime: w.lastTime}
+	t := &tx{w: w, conn: w.conn, now: w.s.clock(), elapsed: w.s.elapsed(), seq: w.nextSeq, lastTime: w.lastTime}
 	answers = make([]error, len(ops))
 	for i, o := range ops {
 		if err := o.run(t); err != nil {
@@ -217,6 +217,7 @@ type tx struct {
 	w        *writer
 	conn     *sqlite.Conn
 	now      int64
+	elapsed  int64
 	seq      int64
 	lastTime int64
 
@@ -288,6 +289,15 @@ func (t *tx) unfinished(queue string) int64 {
 		if l.Queue == queue {
 			n += d[event.Pending]
 		}
+	}
+	return n
+}
+
+// unfinishedIn is the same for a lane.
+func (t *tx) unfinishedIn(l *lane) int64 {
+	n := l.counts[event.Pending]
+	if d := t.deltas[l]; d != nil {
+		n += d[event.Pending]
 	}
 	return n
 }
