@@ -193,6 +193,23 @@ func TestStalledBodiesAreEndedAndBlockNobody(t *testing.T) {
 	}
 }
 
+func TestARefusalThatNeedsNoBodyIsNotHeldUpByOne(t *testing.T) {
+	t.Parallel()
+	up := newUpstream(t, nil)
+	c := startCaddy(t, fmt.Sprintf("\tanvil /hooks demo {\n\t\tverify hmac %q\n\t\tread_timeout 1s\n\t\tdeliver %s\n\t}", secret, up.addr()))
+	for name, head := range map[string]string{
+		"unsigned":     c.rawPost(1000),
+		"other method": strings.Replace(c.rawPost(1000), "POST", "PUT", 1),
+	} {
+		conn := dial(t, c.site)
+		_, _ = io.WriteString(conn, head+"ten bytes.") // and the rest never comes
+		_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+		if text, err := io.ReadAll(conn); err != nil || !strings.HasPrefix(string(text), "HTTP/1.1 40") {
+			t.Errorf("%s: got %q, %v; want a refusal and the end of the connection", name, text, err)
+		}
+	}
+}
+
 func TestTooManyRequestsInFlightAreShed(t *testing.T) {
 	t.Parallel()
 	up := newUpstream(t, nil)
