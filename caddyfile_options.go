@@ -1,6 +1,7 @@
 package anvil
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/caddyserver/caddy/v2"
@@ -66,6 +67,13 @@ func (c *AppConfig) parseStore(d *caddyfile.Dispenser) error {
 		return errArgs
 	}
 	name := d.Val()
+	known := make([]string, 0, 1)
+	for _, m := range caddy.GetModules("anvil.stores") {
+		known = append(known, m.ID.Name())
+	}
+	if !slices.Contains(known, name) {
+		return d.Errf("'%s' is not a store%s", name, suggest(name, known))
+	}
 	module, err := caddyfile.UnmarshalModule(d, "anvil.stores."+name)
 	if err != nil {
 		return err
@@ -184,7 +192,7 @@ func parseRetry(to **RetryConfig) func(*caddyfile.Dispenser) error {
 			for _, arg := range args {
 				delay, err := caddy.ParseDuration(arg)
 				if err != nil {
-					return d.Errf("retry: '%s' is neither a duration such as 30s nor one of patient, off, exponential", arg)
+					return d.Errf("retry: '%s' is neither a duration such as 30s nor one of patient, off, exponential%s", arg, meant(arg, schedules))
 				}
 				r.Delays = append(r.Delays, caddy.Duration(delay))
 			}

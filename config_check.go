@@ -68,17 +68,25 @@ func bytesUnit(n int64) string { return humanize.IBytes(uint64(n)) } //nolint:go
 
 // suggest ends an error about an unknown word: with the known word that was probably meant, else with all of them.
 func suggest(word string, known []string) string {
+	if hint := meant(word, known); hint != "" {
+		return hint
+	}
+	all := slices.Sorted(slices.Values(known))
+	return "; known here: " + strings.Join(all, ", ")
+}
+
+// meant is the first half of suggest, empty when no known word is near.
+func meant(word string, known []string) string {
 	best, bestDistance := "", 3 // two typing errors still make a hint, more make a guess
 	for _, k := range known {
 		if d := editDistance(word, k); d < bestDistance && d < len(k) {
 			best, bestDistance = k, d
 		}
 	}
-	if best != "" {
-		return "; did you mean '" + best + "'?"
+	if best == "" {
+		return ""
 	}
-	all := slices.Sorted(slices.Values(known))
-	return "; known here: " + strings.Join(all, ", ")
+	return "; did you mean '" + best + "'?"
 }
 
 // editDistance counts the letters to insert, remove or replace (Levenshtein). The words are short: the configuration's

@@ -226,23 +226,32 @@ func checkTenant(tenant string) error {
 	if open < 0 || !strings.Contains(tenant[open:], "}") {
 		return fmt.Errorf("tenant '%s' is not a placeholder; write for example {host}", tenant)
 	}
-	return checkPlaceholders(tenant)
+	unknown, _ := unknownPlaceholders(tenant)
+	if unknown != "" {
+		return fmt.Errorf("unknown placeholder {%s}; a request has for example {http.request.host} and {http.request.header.X-Name}", unknown)
+	}
+	return nil
 }
 
 var placeholderPattern = regexp.MustCompile(`\{([^{}]+)\}`)
 
-// checkPlaceholders refuses placeholders that no request can have. Those of other modules, and of TLS, are only known when
-// a request comes, and what cannot be resolved then is refused then.
-func checkPlaceholders(text string) error {
+// unknownPlaceholders finds a placeholder that no request can have, and one that a request may or may not have: those of
+// other modules, and of TLS, are only known when a request comes.
+func unknownPlaceholders(text string) (never, perhaps string) {
 	repl := caddyhttp.NewTestReplacer(&http.Request{URL: &url.URL{}, Header: http.Header{}})
 	for _, m := range placeholderPattern.FindAllStringSubmatch(text, -1) {
 		name := m[1]
+		_, known := repl.Get(name)
 		ofCaddy := !strings.Contains(name, ".") || strings.HasPrefix(name, "http.request.") && !strings.HasPrefix(name, "http.request.tls.")
-		if _, known := repl.Get(name); !known && ofCaddy {
-			return fmt.Errorf("unknown placeholder {%s}; a request has for example {http.request.host} and {http.request.header.X-Name}", name)
+		switch {
+		case known:
+		case ofCaddy:
+			never = name
+		default:
+			perhaps = name
 		}
 	}
-	return nil
+	return never, perhaps
 }
 
 func (r *RateLimitConfig) validate() error {

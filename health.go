@@ -10,7 +10,8 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
-// Health answers health checks. The reason of a failure is in the log; whoever asks learns only that there is one.
+// Health answers health checks. Whoever asks learns whether the store works and the workers run, and how many jobs wait for
+// an endpoint; the reason of a failure is in the log only.
 type Health struct {
 	HealthConfig
 

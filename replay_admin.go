@@ -190,7 +190,7 @@ func jsonProblem(err error) string {
 	return strings.TrimPrefix(err.Error(), "json: ")
 }
 
-const replayForm = `send {"jobId":"<id>"}, with "force":true to replay a job that is not dead`
+const replayForm = `send {"jobId":"ID"}, with "force":true to replay a job that is not dead`
 
 func badRequest(format string, args ...any) error {
 	return caddy.APIError{HTTPStatus: http.StatusBadRequest, Err: fmt.Errorf(format, args...)}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -85,6 +86,10 @@ func newSource(cfg *SourceConfig, maxPending int, log, flood *zap.Logger) (*sour
 			s.proof += " or " + v.String()
 		}
 	}
+	if _, perhaps := unknownPlaceholders(cfg.Tenant); perhaps != "" && !strings.HasPrefix(perhaps, "http.request.tls.") {
+		log.Warn("the tenant's placeholder is not one of Caddy's own; unless another module sets it, each webhook gets 503",
+			zap.String("source", cfg.Source), zap.String("placeholder", perhaps))
+	}
 	if err := s.setKeys(cfg.Dedupe); err != nil {
 		return nil, err
 	}
@@ -149,8 +154,8 @@ func resolveSecrets(c *VerifyConfig) ([]string, error) {
 	for i, raw := range c.Secrets {
 		secret, err := repl.ReplaceOrErr(raw, true, true)
 		if err != nil || secret == "" {
-			return nil, fmt.Errorf("verify %s: secret %d is empty, or holds an unknown placeholder; is its variable or file set? (a literal brace is written \\{)",
-				c.Provider, i+1)
+			return nil, fmt.Errorf("verify %s: secret %d%s is empty, or holds an unknown placeholder; is its variable or file set? (a literal brace is written \\{)",
+				c.Provider, i+1, nameOfPlaceholder(raw))
 		}
 		if !strings.HasPrefix(raw, "{file.") || strings.Index(raw, "}") != len(raw)-1 {
 			all = append(all, secret)
@@ -158,7 +163,7 @@ func resolveSecrets(c *VerifyConfig) ([]string, error) {
 		}
 		before := len(all)
 		for line := range strings.Lines(secret) {
-			if line = strings.TrimRight(line, "\r\n"); line != "" {
+			if line = strings.TrimRight(line, "\r\n"); strings.TrimSpace(line) != "" {
 				all = append(all, line)
 			}
 		}
@@ -167,6 +172,16 @@ func resolveSecrets(c *VerifyConfig) ([]string, error) {
 		}
 	}
 	return all, nil
+}
+
+var nothingButPlaceholder = regexp.MustCompile(`^\{(env|file)\.[^{}]+\}$`)
+
+// nameOfPlaceholder shows what was written where that is a variable's or a file's name and cannot be a secret.
+func nameOfPlaceholder(raw string) string {
+	if nothingButPlaceholder.MatchString(raw) {
+		return " " + raw
+	}
+	return ""
 }
 
 func (s *source) setKeys(c *DedupeConfig) error {

@@ -80,10 +80,13 @@ func TestRiskySourcesWarnAtEveryLoad(t *testing.T) {
 }
 
 func TestSecretsThatCannotBeResolvedAreNotShown(t *testing.T) {
-	for _, secret := range []string{"{env.ANVIL_NOT_SET}", "{file./no/such/canary}", "canary{canary}canary-0123456789", ""} {
+	for _, secret := range []string{"{env.ANVIL_NOT_SET}", "{file./no/such/file}", "canary{canary}canary-0123456789", ""} {
 		_, err := startSource(t, VerifyConfig{Provider: "hmac", Secrets: []string{secret}})
 		if err == nil || strings.Contains(err.Error(), "canary") {
-			t.Errorf("secret %q: %v", secret, err)
+			t.Fatalf("secret %q: %v", secret, err)
+		}
+		if strings.HasPrefix(secret, "{env.") && !strings.Contains(err.Error(), secret) {
+			t.Errorf("the variable is not named: %v", err)
 		}
 	}
 }

@@ -68,7 +68,7 @@ func TestAListOfJobsIsRefusedWithTheNameOfTheParameterAndWhatIsAllowed(t *testin
 		"limit=ten":                      {`"limit"`, "ten"},
 		"limit=99999999999999999999":     {`"limit"`},
 		"cursor=%21":                     {`"cursor"`},
-		"endpoint=default":               {`"endpoint"`, "<source>/<name>"},
+		"endpoint=default":               {`"endpoint"`, "source/name"},
 		"queue=a.dead&state=pending":     {`"queue"`, `"state"`},
 		strings.Repeat("x", 5000) + "=1": {"unknown", "5000 bytes"},
 	} {

@@ -50,7 +50,7 @@ func parseJobFilter(q url.Values) (store.JobFilter, error) {
 	}
 	if f.Endpoint != "" && !strings.Contains(f.Endpoint, "/") {
 		if f.Source == "" {
-			return f, invalid("parameter \"endpoint\" is %q; write <source>/<name>, or give \"source\" as well", cut(f.Endpoint))
+			return f, invalid("parameter \"endpoint\" is %q; write source/name, or give \"source\" as well", cut(f.Endpoint))
 		}
 		f.Endpoint = f.Source + "/" + f.Endpoint
 	}

@@ -81,6 +81,9 @@ func headers(r *Request, p *event.Payload) http.Header {
 	set("Anvil-Event-Type", r.Event.Type)
 	set("Anvil-Tenant", r.Event.Tenant)
 	set("Anvil-Verified", strconv.FormatBool(r.Event.Verified))
+	if r.Job.ReplayOf != (event.ID{}) {
+		set("Anvil-Replay-Of", r.Job.ReplayOf.String())
+	}
 	return h
 }
 

@@ -55,6 +55,9 @@ func TestADeadJobIsListedReplayedAndDelivered(t *testing.T) {
 		if !bytes.Equal(h.body, body) || h.header("Anvil-Event-Id") != old.EventID {
 			t.Errorf("an attempt carried the body %q, event %s", h.body, h.header("Anvil-Event-Id"))
 		}
+		if of := h.header("Anvil-Replay-Of"); (h.jobID() == fresh && of != id) || (h.jobID() == id && of != "") {
+			t.Errorf("job %s came as a replay of %q", h.jobID(), of)
+		}
 	}
 	if e := c.event(old.EventID); len(e.Jobs) != 2 {
 		t.Errorf("the event has %d jobs, want the old and its copy", len(e.Jobs))

@@ -131,7 +131,7 @@ func (e *Engine) warnUnrouted(r *ruling, lanes []store.LaneStats) {
 	if len(names) > 0 {
 		e.log.Warn("pending jobs belong to endpoints that are not configured; they wait for them, and are dead after orphan_after",
 			zap.Int64("jobs", unrouted(r, lanes)), zap.Strings("endpoints", names[:min(len(names), 20)]),
-			zap.Duration("orphan_after", r.OrphanAfter))
+			zap.String("orphan_after", r.OrphanAfter.String()))
 	}
 }
 

@@ -75,7 +75,7 @@ func (e *Engine) logAttempt(h *held, f *store.Finish) {
 	case event.Pending:
 		if ok, n := e.failedLog.allow(); ok {
 			e.log.Warn("attempt failed", jobFields(&h.Job, zap.Int("attempt", f.Attempt), zap.String("class", string(f.Row.Class)),
-				zap.Int("status", f.Row.Status), zap.String("error", f.Row.Error), zap.Duration("next_retry", f.RetryIn), left(n))...)
+				zap.Int("status", f.Row.Status), zap.String("error", f.Row.Error), zap.String("next_retry", f.RetryIn.String()), left(n))...)
 		}
 	default: // dead, which has a line of its own
 	}

@@ -34,7 +34,7 @@ func TestFailuresAndDeathsAreLoggedWithTheirFactsAndWithoutSecrets(t *testing.T)
 		"class": "status", "status": int64(500), "error": "HTTP 500 Internal Server Error",
 	}
 	for entry, own := range map[*observer.LoggedEntry]map[string]any{
-		&failed[0]: {"attempt": int64(1), "next_retry": time.Second},
+		&failed[0]: {"attempt": int64(1), "next_retry": "1s"},
 		&dead[0]:   {"attempt": int64(2), "reason": "attempts_exhausted"},
 	} {
 		fields := entry.ContextMap()

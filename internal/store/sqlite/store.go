@@ -343,7 +343,8 @@ func (s *Store) isClosed() bool {
 	}
 }
 
-// read runs f on a connection for reading.
+// read runs f on a connection for reading, all of it on the same state of the database: between two statements retention
+// could otherwise take what the first one has found.
 func (s *Store) read(ctx context.Context, f func(c *sqlite.Conn) error) error {
 	if s.isClosed() {
 		return store.ErrClosed
@@ -359,7 +360,10 @@ func (s *Store) read(ctx context.Context, f func(c *sqlite.Conn) error) error {
 		return kindOf(err)
 	}
 	defer s.reads.Put(c)
-	if err := f(c); err != nil {
+	if err = exec(c, "BEGIN"); err == nil {
+		err = errors.Join(f(c), exec(c, "ROLLBACK"))
+	}
+	if err != nil {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync/atomic"
 
 	"zombiezen.com/go/sqlite"
@@ -115,6 +116,7 @@ func (w *writer) run() {
 
 // commitGroup runs first and all that has queued up behind it in one transaction.
 func (w *writer) commitGroup(first *op) {
+	w.letThemCome()
 	w.group = w.group[:0]
 	for o, more := first, true; more; {
 		if o.state.CompareAndSwap(opQueued, opTaken) {
@@ -146,6 +148,15 @@ func (w *writer) commitGroup(first *op) {
 			err = answers[0]
 		}
 		w.group[i].done <- kindOf(err)
+	}
+}
+
+// letThemCome gives way to whoever is about to queue something, for as long as each turn brings more. Where nobody else
+// has anything to do it returns at once, so a lone request waits for nothing; under load the groups get larger.
+func (w *writer) letThemCome() {
+	for before := -1; len(w.s.ops) > before && len(w.s.ops) < groupMax; {
+		before = len(w.s.ops)
+		runtime.Gosched()
 	}
 }
 
