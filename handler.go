@@ -291,7 +291,7 @@ func (s *source) answer(w http.ResponseWriter, first string, a *store.Accepted) 
 	b = append(b, "}\n"...)
 	w.Header()["Content-Type"] = jsonType
 	w.WriteHeader(s.respond.Status)
-	_, err := w.Write(b) //nolint:gosec // ids of our own, as JSON
+	_, err := w.Write(b)
 	return err
 }
 
@@ -322,7 +322,7 @@ func (s *source) refuse(w http.ResponseWriter, r *http.Request, repl *caddy.Repl
 	}
 	head["Content-Type"] = jsonType
 	w.WriteHeader(no.status)
-	_, _ = io.WriteString(w, `{"error":"`+no.code+`"}`+"\n") //nolint:gosec // a code of our own; a sender that has gone is no news
+	_, _ = io.WriteString(w, `{"error":"`+no.code+`"}`+"\n") // a sender that has gone is no news
 }
 
 // setOutcome sets all placeholders, because an unset one shows up as its own name.

@@ -118,7 +118,7 @@ type onExit struct{ app *App }
 // Handle implements caddyevents.Handler.
 func (x onExit) Handle(context.Context, caddy.Event) error {
 	if e := x.app.openEngine(); e != nil && caddy.Exiting() {
-		e.exit()
+		e.exit() //nolint:contextcheck // draining has its own time; the event does not wait for it
 	}
 	return nil
 }

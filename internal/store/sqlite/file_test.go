@@ -62,7 +62,7 @@ func TestFilesAreForTheirOwnerOnly(t *testing.T) {
 
 func TestAnOldFileThatOthersCanReadIsClosedToThem(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "anvil.db")
-	if err := os.WriteFile(path, nil, 0o644); err != nil { //nolint:gosec // the point of the test
+	if err := os.WriteFile(path, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	open(t, path)
