@@ -292,7 +292,7 @@ func endpoint(src *source, c *EndpointConfig, q *QueueConfig) (worker.Endpoint, 
 		return worker.Endpoint{}, err
 	}
 	ep := worker.Endpoint{
-		Identity: src.cfg.Source + "/" + c.name(), Source: src.cfg.Source, Queue: src.cfg.queue(), URL: url,
+		Identity: src.cfg.Source + "/" + c.name(), Queue: src.cfg.queue(), URL: url,
 		Timeout:     orDefault(q.Timeout, defaultTimeout),
 		Concurrency: defaultConcurrency,
 		Retry:       worker.DefaultRetry(),

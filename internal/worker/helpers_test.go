@@ -229,7 +229,7 @@ func lane(name string) store.LaneID { return store.LaneID{Queue: "webhooks", End
 // endpoint is "src/<name>" in queue webhooks with the default schedule and two slots.
 func endpoint(name, url string, change ...func(*Endpoint)) Endpoint {
 	ep := Endpoint{
-		Identity: "src/" + name, Source: "src", Queue: "webhooks", URL: url, Timeout: patience, Concurrency: 2, Retry: DefaultRetry(),
+		Identity: "src/" + name, Queue: "webhooks", URL: url, Timeout: patience, Concurrency: 2, Retry: DefaultRetry(),
 	}
 	for _, f := range change {
 		f(&ep)

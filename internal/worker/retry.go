@@ -1,8 +1,6 @@
 package worker
 
 import (
-	"errors"
-	"fmt"
 	"math"
 	"time"
 )
@@ -53,30 +51,6 @@ func NamedRetry(name string) (p RetryPolicy, ok bool) {
 		return RetryPolicy{}, true
 	}
 	return RetryPolicy{}, false
-}
-
-// Validate returns what is wrong with the policy, nil when nothing is.
-func (p RetryPolicy) Validate() error {
-	x := p.Exponential
-	if x == nil {
-		for _, d := range p.Delays {
-			if d <= 0 {
-				return fmt.Errorf("retry: %s is not a delay; each must be more than zero", d)
-			}
-		}
-		return nil
-	}
-	switch {
-	case x.Base <= 0:
-		return errors.New("retry exponential: base must be more than zero")
-	case x.Cap < x.Base:
-		return errors.New("retry exponential: cap must not be less than base")
-	case x.Attempts < 1:
-		return errors.New("retry exponential: attempts must be at least 1")
-	case !(x.Jitter >= 0 && x.Jitter <= 1): // also true for NaN
-		return errors.New("retry exponential: jitter must be from 0 to 1")
-	}
-	return nil
 }
 
 // Next returns how long to wait after a job has failed for the failures-th time (from 1), and false when there is no

@@ -138,33 +138,25 @@ func TestRetryAfterIsAMinimumUpToTheCap(t *testing.T) {
 	}
 }
 
-func TestSenselessPoliciesAreRefusedAndStillSafe(t *testing.T) {
+// The configuration refuses these; whatever gets past it must still not make a hot loop.
+func TestSenselessPoliciesNeverWaitLessThanNothing(t *testing.T) {
 	x := func(base, limit time.Duration, attempts int, jitter float64) RetryPolicy {
 		return RetryPolicy{Exponential: &Exponential{Base: base, Cap: limit, Attempts: attempts, Jitter: jitter}}
 	}
-	for want, p := range map[string]RetryPolicy{
-		"0s is not a delay":  {Delays: []time.Duration{time.Second, 0}},
-		"-1s is not a delay": {Delays: []time.Duration{-time.Second}},
-		"base":               x(0, time.Hour, 3, 0),
-		"base must":          x(-time.Second, time.Hour, 3, 0),
-		"cap":                x(time.Second, time.Millisecond, 3, 0),
-		"attempts":           x(time.Second, time.Hour, 0, 0),
-		"jitter":             x(time.Second, time.Hour, 3, 1.5),
-		"jitter must":        x(time.Second, time.Hour, 3, math.NaN()),
+	for name, p := range map[string]RetryPolicy{
+		"zero delay":          {Delays: []time.Duration{time.Second, 0}},
+		"negative delay":      {Delays: []time.Duration{-time.Second}},
+		"zero base":           x(0, time.Hour, 3, 0),
+		"negative base":       x(-time.Second, time.Hour, 3, 0),
+		"cap below base":      x(time.Second, time.Millisecond, 3, 0),
+		"no attempts":         x(time.Second, time.Hour, 0, 0),
+		"jitter above one":    x(time.Second, time.Hour, 3, 1.5),
+		"jitter not a number": x(time.Second, time.Hour, 3, math.NaN()),
 	} {
-		if err := p.Validate(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%+v: error %v does not name %q", p, err, want)
-		}
 		for _, n := range []int{-1, 0, 1, 2} {
 			if d, _ := p.Next(n, 0, fixed(0)); d < 0 {
-				t.Errorf("%+v: failure %d waits %s", p, n, d)
+				t.Errorf("%s: %+v: failure %d waits %s", name, p, n, d)
 			}
-		}
-	}
-	sound := DefaultExponential()
-	for _, p := range []RetryPolicy{{}, DefaultRetry(), {Exponential: &sound}} {
-		if err := p.Validate(); err != nil {
-			t.Errorf("%+v was refused: %v", p, err)
 		}
 	}
 }

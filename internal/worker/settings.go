@@ -27,7 +27,6 @@ type Settings struct {
 type Endpoint struct {
 	// Identity is "<source>/<name>".
 	Identity string
-	Source   string
 	Queue    string
 	// URL as deliver.ParseUpstream returns it.
 	URL string
