@@ -279,6 +279,10 @@ func TestASenderThatHangsUpAfterSendingLosesNothing(t *testing.T) {
 		conn.Close()
 	}
 	waitFor(t, 10*time.Second, "the events of the patient half arriving", func() bool { return up.count() >= n/2 })
+	waitFor(t, 10*time.Second, "every stored event being delivered", func() bool {
+		hits := up.count()
+		return len(c.events("")) == hits
+	})
 	c.settled(5 * time.Second)
 	if events, hits := len(c.events("")), up.count(); events != hits {
 		t.Errorf("%d events stored, %d delivered", events, hits)

@@ -18,6 +18,7 @@ func TestJobsOfARemovedEndpointWaitAndComeBackWithIt(t *testing.T) {
 	c.start(with)
 	id := accepted(t, c.site+"/hooks", hook(1))
 	up.wait(1, 5*time.Second)
+	waitFor(t, 5*time.Second, "the failed attempt in the ledger", func() bool { return len(c.job(id).Ledger) == 1 })
 	from := c.log.len()
 	c.mustReload(without)
 	waitFor(t, 10*time.Second, "the job being counted as unrouted", func() bool {
