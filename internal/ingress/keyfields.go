@@ -6,9 +6,10 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"strings"
 
 	"golang.org/x/net/http/httpguts"
+
+	"github.com/caddy-anvil/anvil/internal/jsonptr"
 )
 
 // headerValues takes headers that came exactly once. A repeated header has no one value that we and the application
@@ -88,26 +89,33 @@ func formNameIs(name []byte, field string) bool {
 	return err == nil && text == field
 }
 
-// pointer is a parsed JSON pointer: the names and indexes on the way to a value.
-type pointer []string
-
-var pointerEscapes = strings.NewReplacer("~1", "/", "~0", "~")
-
-func parsePointer(s string) (pointer, error) {
-	if s == "" {
-		return nil, errors.New(`json pointer "" means the whole body; use dedupe body for that`)
-	}
-	if s[0] != '/' {
-		return nil, fmt.Errorf("json pointer %q must begin with /, as in /%s", s, s)
-	}
-	for i := range len(s) {
-		if s[i] == '~' && (i+1 == len(s) || s[i+1] != '0' && s[i+1] != '1') {
-			return nil, fmt.Errorf("json pointer %q has a ~ that is not part of ~0 (for ~) or ~1 (for /)", s)
+// jsonValues takes the scalars at JSON pointers. The whole body must be one valid JSON text, after an optional byte
+// order mark; numbers keep their literal text, whatever their size; names match exactly; of members with the same name
+// the last one counts, as it does for most applications. Null, objects and arrays count as missing.
+func jsonValues(fields []string) (extract, error) {
+	pointers := make([]jsonptr.Pointer, len(fields))
+	for i, f := range fields {
+		p, err := jsonptr.Parse(f)
+		if err != nil {
+			return nil, err
 		}
+		pointers[i] = p
 	}
-	tokens := strings.Split(s[1:], "/")
-	for i, t := range tokens {
-		tokens[i] = pointerEscapes.Replace(t)
-	}
-	return tokens, nil
+	return func(_ http.Header, body []byte) ([][]byte, bool) {
+		doc, ok := jsonptr.Document(body)
+		if !ok {
+			return nil, false
+		}
+		values := make([][]byte, len(pointers))
+		for i, p := range pointers {
+			raw, ok := p.Find(doc)
+			if !ok {
+				return nil, false
+			}
+			if values[i], ok = jsonptr.Scalar(raw); !ok {
+				return nil, false
+			}
+		}
+		return values, true
+	}, nil
 }

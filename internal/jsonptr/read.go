@@ -1,48 +1,57 @@
-package ingress
+package jsonptr
 
 import (
 	"bytes"
 	"encoding/json"
-	"net/http"
 	"strconv"
 	"unicode/utf8"
 )
 
-// jsonValues takes the scalars at JSON pointers. The whole body must be one valid JSON text, after an optional byte
-// order mark; numbers keep their literal text, whatever their size; names match exactly; of members with the same name
-// the last one counts, as it does for most applications. Null, objects and arrays count as missing.
-func jsonValues(fields []string) (extract, error) {
-	pointers := make([]pointer, len(fields))
-	for i, f := range fields {
-		p, err := parsePointer(f)
-		if err != nil {
-			return nil, err
-		}
-		pointers[i] = p
-	}
-	return func(_ http.Header, body []byte) ([][]byte, bool) {
-		body = bytes.TrimPrefix(body, []byte("\xef\xbb\xbf"))
-		// encoding/json judges the text, its nesting included. What remains is to skip through it, which needs neither
-		// recursion nor a copy, while its decoder would turn a large body into garbage token by token.
-		if !json.Valid(body) {
-			return nil, false
-		}
-		values := make([][]byte, len(pointers))
-		for i, p := range pointers {
-			raw, ok := p.find(body)
-			if !ok {
-				return nil, false
-			}
-			if values[i], ok = scalar(raw); !ok {
-				return nil, false
-			}
-		}
-		return values, true
-	}, nil
+// Document returns the text that the other functions read: the body without a byte order mark. It is false when that is
+// not one valid JSON text. encoding/json judges it, its nesting included; what remains is to skip through it, which needs
+// neither recursion nor a copy, while its decoder would turn a large body into garbage token by token.
+func Document(body []byte) ([]byte, bool) {
+	body = bytes.TrimPrefix(body, []byte("\xef\xbb\xbf"))
+	return body, json.Valid(body)
 }
 
-// scalar returns a value's bytes, such that a string never equals a number or boolean: a string keeps its opening quote.
-func scalar(raw []byte) ([]byte, bool) {
+// Text returns what a scalar says: a string without its quotes and escapes, a number or boolean as it is written. Null,
+// objects and arrays have none.
+func Text(raw []byte) ([]byte, bool) {
+	if raw[0] != '"' {
+		return Scalar(raw)
+	}
+	text, ok := unquote(raw)
+	if !ok {
+		return nil, false
+	}
+	return text[1:], true
+}
+
+// Items returns the raw elements of an array, or false when raw is none. It stops after max elements and is then false
+// too: a caller that must see all of them may not take a part for the whole.
+func Items(raw []byte, max int) ([][]byte, bool) {
+	if raw[0] != '[' {
+		return nil, false
+	}
+	var items [][]byte
+	rest := raw[1:]
+	for {
+		rest = rest[separators(rest):]
+		if rest[0] == ']' {
+			return items, true
+		}
+		if len(items) == max {
+			return nil, false
+		}
+		v := element(rest)
+		items = append(items, v)
+		rest = rest[len(v):]
+	}
+}
+
+// Scalar returns a value's bytes, such that a string never equals a number or boolean: a string keeps its opening quote.
+func Scalar(raw []byte) ([]byte, bool) {
 	switch raw[0] {
 	case '{', '[', 'n':
 		return nil, false
@@ -67,8 +76,8 @@ func unquote(raw []byte) ([]byte, bool) {
 	return text, !bytes.ContainsRune(text, utf8.RuneError) // finds invalid bytes too
 }
 
-// find returns the raw value at the pointer. doc must be valid JSON, here and in everything below.
-func (p pointer) find(doc []byte) ([]byte, bool) {
+// Find returns the raw value at the pointer. doc must be valid JSON, here and in everything below.
+func (p Pointer) Find(doc []byte) ([]byte, bool) {
 	value := element(doc)
 	for _, token := range p {
 		var ok bool
