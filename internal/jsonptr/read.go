@@ -200,3 +200,16 @@ func scalarEnd(s []byte) int {
 	}
 	return len(s)
 }
+
+// Decoded is Text for strings in which the replacement character may stand, where what is compared is not an id but the
+// whole text.
+func Decoded(raw []byte) ([]byte, bool) {
+	if raw[0] != '"' {
+		return Scalar(raw)
+	}
+	var s string
+	if err := json.Unmarshal(raw, &s); err != nil {
+		return nil, false
+	}
+	return []byte(s), true
+}

@@ -3,105 +3,228 @@ package verify
 import (
 	"errors"
 	"fmt"
-	"net/http"
+	"net/url"
+	"slices"
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
 )
 
-// Options are the words of a generic scheme. A zero field keeps the provider's own value. Providers that are not generic
-// take none, because nothing about their scheme is the user's choice.
-type Options struct {
-	// SignatureHeader is the header that holds the signature, in any case; X-Signature by default.
-	SignatureHeader string
-	// Prefix stands before the encoded digest, matched exactly. By default it is "<algorithm>=" for hex and nothing for
-	// base64. PrefixSet with an empty Prefix means no prefix.
-	Prefix    string
-	PrefixSet bool
-	// Algorithm of the HMAC: sha256 (the default), sha1 or sha512.
-	Algorithm string
-	// Encoding of the digest: hex (the default; either case is accepted) or base64 (standard alphabet, padded).
-	Encoding string
+// Options are a provider's options by their words. A list is one text with blanks between its items.
+type Options map[string]string
+
+// OptionWord describes a word that some providers take as an option.
+type OptionWord struct {
+	Name string
+	// Value says what follows the word, as in "<duration>".
+	Value string
+	// List words may have several values.
+	List bool
+	// Secret values must not be shown.
+	Secret bool
+	Says   string
+
+	check func(value string) error
 }
 
-// given names the first option that is set, empty when none is.
-func (o *Options) given() string {
-	switch {
-	case o.SignatureHeader != "":
-		return "signature_header"
-	case o.Prefix != "" || o.PrefixSet:
-		return "prefix"
-	case o.Algorithm != "":
-		return "algorithm"
-	case o.Encoding != "":
-		return "encoding"
-	}
-	return ""
+var optionWords = []OptionWord{
+	{Name: "signature_header", Value: "<header>", Says: "the header that holds the signature; X-Signature by default", check: checkHeader},
+	{Name: "signature_key", Value: "<key>", Says: "the header is key=value pairs, and signatures are under this key", check: checkToken},
+	{Name: "timestamp_key", Value: "<key>", Says: "the signed time is in the signature header, under this key", check: checkToken},
+	{Name: "separator", Value: "<text>", Says: "between several signatures or pairs in the header; a comma by default for pairs", check: checkAny},
+	{Name: "prefix", Value: "<text>", Says: "what stands before each signature; by default <algorithm>= may, in hex; \"\" for nothing", check: checkPrefix},
+	{Name: "algorithm", Value: strings.Join(hmacNames, "|"), Says: "of the HMAC or digest; sha256 by default", check: oneOf("algorithm", hmacNames)},
+	{Name: "encoding", Value: strings.Join(encodingNames, "|"), Says: "of the signature; hex by default", check: oneOf("encoding", encodingNames)},
+	{Name: "template", Value: "<text>", Says: "what is signed, as in {sig.timestamp}.{sig.body}; {sig.body} by default", check: checkTemplate},
+	{Name: "timestamp_header", Value: "<header>", Says: "the header that holds the signed time", check: checkHeader},
+	{Name: "timestamp_unit", Value: strings.Join(timeUnitNames, "|"), Says: "of the signed time; s by default", check: oneOf("timestamp_unit", timeUnitNames)},
+	{Name: "tolerance", Value: "<duration>", Says: "how far the signed time may be from now, either way; 5m by default", check: checkTolerance},
+	{Name: "id_header", Value: "<header>", Says: "the header that holds the message's signed id", check: checkHeader},
+	{Name: "key_encoding", Value: strings.Join(keyFormNames, "|"), Says: "of the secret; utf8 by default, which takes it as it is", check: oneOf("key_encoding", keyFormNames)},
+	{Name: "header", Value: "<header>", Says: "the header that holds the token", check: checkHeader},
+	{Name: "query", Value: "<parameter>", Says: "the query parameter that holds the token", check: checkToken},
+	{Name: "algorithms", Value: "<algorithm>...", List: true, Says: "of the JWT that are accepted, as in RS256", check: checkJWTAlgorithms},
+	{Name: "issuer", Value: "<text>...", List: true, Says: "the iss claim must be one of these", check: checkAny},
+	{Name: "audience", Value: "<text>...", List: true, Says: "the aud claim must hold one of these", check: checkAny},
+	{Name: "service_account", Value: "<e-mail>...", List: true, Says: "the email claim must be one of these, and verified", check: checkAny},
+	{Name: "body_claim", Value: "<claim>", Says: "the claim that holds the body's SHA-256 in hex, base64 or base64url", check: checkToken},
+	{Name: "jwks_url", Value: "<https URL>", Says: "where the public keys are fetched", check: checkHTTPS},
+	{Name: "certificate", Value: "<PEM>", Says: "the signing certificate, instead of the one that the request names", check: checkCertificate},
+	{Name: "verify_token", Value: "<text>", Secret: true, Says: "the token that the registration request must carry", check: checkAny},
+	{Name: "verify_header", Value: "<text>", Secret: true, Says: "the token to answer the registration request with", check: checkPrefix},
+	{Name: "app_key", Value: "<text>", Says: "the key of the application, which is signed too", check: checkAny},
+	{Name: "user_id", Value: "<text>", Says: "the account at the provider that requests must come from", check: checkAny},
+	{Name: "legacy", Value: "on|off", Says: "accept the provider's older scheme instead", check: oneOf("legacy", []string{"on", "off"})},
+	{Name: "event_id", Value: "<place>", Says: "where the event's id stands: a header, /json/pointer, form:field or query:parameter", check: checkPlace},
+	{Name: "event_type", Value: "<place>", Says: "where the event's type stands, as for event_id", check: checkPlace},
 }
 
-// with returns the row as the options change it.
-func (r row) with(o Options) (row, error) {
-	word := o.given()
-	if word == "" {
-		return r, nil
-	}
-	if !r.generic {
-		return r, fmt.Errorf("it takes no %s, its scheme is fixed; use hmac for a scheme of your own", word)
-	}
-	s := &r.scheme
-	if o.SignatureHeader != "" {
-		if !httpguts.ValidHeaderFieldName(o.SignatureHeader) {
-			return r, fmt.Errorf("signature_header %q is not a header name", o.SignatureHeader)
+// optionAliases are words that people carry over from elsewhere.
+var optionAliases = map[string]string{"secret_encoding": "key_encoding"}
+
+// OptionWords returns all words that any provider takes.
+func OptionWords() []OptionWord { return slices.Clone(optionWords) }
+
+func wordOf(name string) *OptionWord {
+	for i := range optionWords {
+		if optionWords[i].Name == name {
+			return &optionWords[i]
 		}
-		s.header = http.CanonicalHeaderKey(o.SignatureHeader)
 	}
-	if o.Algorithm != "" {
-		a, err := choose("algorithm", o.Algorithm, algorithms, func(a algorithm) string { return a.name })
-		if err != nil {
-			return r, err
+	return nil
+}
+
+// takes lists the words that the row takes, in the order of the table of words.
+func (r *row) takes() []string {
+	var words []string
+	timed := false
+	if s, ok := r.scheme.(*signed); ok {
+		timed = s.timed()
+	}
+	for _, w := range optionWords {
+		if slices.Contains(r.options, w.Name) || slices.Contains(r.needs, w.Name) || timed && w.Name == "tolerance" {
+			words = append(words, w.Name)
 		}
-		s.algorithm = a
 	}
-	if o.Encoding != "" {
-		e, err := choose("encoding", o.Encoding, encodings, func(e encoding) string { return e.name })
-		if err != nil {
-			return r, err
+	return words
+}
+
+// CheckOptions reports what is wrong with options of a provider, without its secrets.
+func CheckOptions(provider string, o Options) error {
+	r, ok := find(provider)
+	if !ok {
+		return fmt.Errorf("choosing verification: unknown provider %q", provider)
+	}
+	if _, err := o.check(r); err != nil {
+		return fmt.Errorf("configuring provider %s: %w", r.id, err)
+	}
+	return nil
+}
+
+// check returns the options with their own words instead of aliases.
+func (o Options) check(r *row) (Options, error) {
+	takes := r.takes()
+	out := Options{}
+	for _, name := range o.words() {
+		value, word := o[name], name
+		if other := optionAliases[name]; other != "" {
+			word = other
 		}
-		s.encoding = e
-	}
-	switch {
-	case o.Prefix != "" || o.PrefixSet:
-		if err := checkPrefix(o.Prefix); err != nil {
-			return r, err
+		if word == "header" && !slices.Contains(takes, word) && slices.Contains(takes, "signature_header") {
+			word = "signature_header"
 		}
-		s.prefix = o.Prefix
-	case s.encoding.name == hexEncoding.name:
-		s.prefix = s.algorithm.name + "="
-	default:
-		s.prefix = ""
+		if !slices.Contains(takes, word) {
+			if len(takes) == 0 {
+				return nil, fmt.Errorf("it takes no %s, its scheme is fixed; use hmac for a scheme of your own", name)
+			}
+			return nil, fmt.Errorf("it takes no %s; it takes %s", name, strings.Join(takes, ", "))
+		}
+		if err := wordOf(word).check(value); err != nil {
+			return nil, err
+		}
+		out[word] = value
 	}
-	return r, nil
+	for _, need := range r.needs {
+		if out[need] == "" {
+			return nil, fmt.Errorf("it needs %s: %s", need, wordOf(need).Says)
+		}
+	}
+	return out, nil
+}
+
+// words returns the words that are set, sorted.
+func (o Options) words() []string {
+	words := make([]string, 0, len(o))
+	for w := range o {
+		words = append(words, w)
+	}
+	slices.Sort(words)
+	return words
+}
+
+func (o Options) shown(word string) string {
+	switch w := wordOf(word); {
+	case w != nil && w.Secret:
+		return "(hidden)"
+	case word == "certificate":
+		return "(given)"
+	case strings.ContainsAny(o[word], " \t") || o[word] == "":
+		return fmt.Sprintf("%q", o[word])
+	}
+	return o[word]
+}
+
+func checkAny(value string) error {
+	if value == "" {
+		return errors.New("an option has an empty value; is its variable or file set?")
+	}
+	return nil
+}
+
+func checkHeader(value string) error {
+	if !httpguts.ValidHeaderFieldName(value) {
+		return fmt.Errorf("%q is not a header name", value)
+	}
+	return nil
+}
+
+func checkToken(value string) error {
+	if value == "" || strings.ContainsAny(value, " \t\r\n,;=") {
+		return fmt.Errorf("%q is not a name: it is empty, or has blanks or separators in it", value)
+	}
+	return nil
 }
 
 // checkPrefix refuses what can never stand at the start of a header value, where every request would be refused.
-func checkPrefix(p string) error {
-	if !httpguts.ValidHeaderFieldValue(p) {
-		return fmt.Errorf("prefix %q cannot stand in a header", p)
+func checkPrefix(value string) error {
+	if !httpguts.ValidHeaderFieldValue(value) {
+		return fmt.Errorf("prefix %q cannot stand in a header", value)
 	}
-	if p != "" && strings.TrimLeft(p, " \t") != p {
+	if strings.TrimLeft(value, " \t") != value {
 		return errors.New("prefix begins with a blank, which HTTP takes off header values")
 	}
 	return nil
 }
 
-func choose[T any](option, word string, from []T, name func(T) string) (T, error) {
-	names := make([]string, 0, len(from))
-	for _, t := range from {
-		if name(t) == word {
-			return t, nil
-		}
-		names = append(names, name(t))
+func checkTemplate(value string) error {
+	t, err := parseTemplate(value, nil)
+	if err != nil {
+		return err
 	}
-	var none T
-	return none, fmt.Errorf("unknown %s %q; choose from %s", option, word, strings.Join(names, ", "))
+	if t.has(secretPart) || t.has(builtPart) || t.has(optionPart) {
+		return errors.New("template may not hold {sig.secret}, {sig.built} or {sig.option.…}")
+	}
+	for _, kind := range []partKind{bodyPart, bodySHA256Part, bodySHA256Base64Part, bodySHA256RawPart} {
+		if t.has(kind) {
+			return nil
+		}
+	}
+	return errors.New("template does not hold {sig.body} or a digest of it, so that anyone could change the body")
+}
+
+func checkTolerance(value string) error {
+	_, err := parseTolerance(value)
+	return err
+}
+
+func checkHTTPS(value string) error {
+	u, err := url.Parse(value)
+	if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil {
+		return fmt.Errorf("%q is not an https URL", value)
+	}
+	return nil
+}
+
+func checkPlace(value string) error {
+	_, err := parsePlace(value)
+	return err
+}
+
+func oneOf(word string, from []string) func(string) error {
+	return func(value string) error {
+		if slices.Contains(from, value) {
+			return nil
+		}
+		return fmt.Errorf("unknown %s %q; choose from %s", word, value, strings.Join(from, ", "))
+	}
 }

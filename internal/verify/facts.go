@@ -1,0 +1,126 @@
+package verify
+
+import (
+	"encoding/json"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/caddy-anvil/anvil/internal/jsonptr"
+)
+
+// facts are where a provider puts what it calls an event and its id. The written form is fields, as of field, joined by
+// " + " where several make up the value, and " | " between alternatives of which the first that is there counts.
+type facts struct{ id, typ place }
+
+type place [][]field
+
+func newFacts(r *row, o Options) (facts, error) {
+	var f facts
+	var err error
+	if f.id, err = parsePlace(orText(o["event_id"], r.eventID)); err != nil {
+		return f, err
+	}
+	f.typ, err = parsePlace(orText(o["event_type"], r.eventType))
+	return f, err
+}
+
+func parsePlace(s string) (place, error) {
+	if s == "" {
+		return nil, nil
+	}
+	var p place
+	for alternative := range strings.SplitSeq(s, " | ") {
+		var fields []field
+		for text := range strings.SplitSeq(alternative, " + ") {
+			f, err := parseField(text)
+			if err != nil {
+				return nil, err
+			}
+			fields = append(fields, f)
+		}
+		p = append(p, fields)
+	}
+	return p, nil
+}
+
+// factMax is the longest event type or id that is believed, in bytes; real ones have under 64.
+const factMax = 256
+
+// EventID returns the provider's id of the event, empty when the request has none. Call it only for accepted requests:
+// the id may be in the body, or in a header that is not signed; Provider tells whether it is.
+func (v *Verifier) EventID(r *Request) string { return v.facts.id.get(v, r) }
+
+// EventType returns what the provider calls this kind of event, empty when the request does not say. Call it only for
+// accepted requests.
+func (v *Verifier) EventType(r *Request) string { return v.facts.typ.get(v, r) }
+
+// get returns the value. One that is longer than 256 bytes or not printable UTF-8 counts as absent, because it goes into
+// lists and logs.
+func (p place) get(v *Verifier, r *Request) string {
+	var doc lazyDocument
+	for _, fields := range p {
+		values := make([]string, 0, len(fields))
+		for i := range fields {
+			text := doc.get(&fields[i], v, r)
+			if text == "" {
+				break
+			}
+			values = append(values, text)
+		}
+		if text := strings.Join(values, ":"); len(values) == len(fields) && printable(text) {
+			return text
+		}
+	}
+	return ""
+}
+
+func printable(s string) bool {
+	if s == "" || len(s) > factMax || !utf8.ValidString(s) {
+		return false
+	}
+	return !strings.ContainsFunc(s, func(c rune) bool { return c < ' ' || c == 0x7f })
+}
+
+// lazyDocument judges the body once for all pointers into it.
+type lazyDocument struct {
+	doc           []byte
+	judged, valid bool
+}
+
+func (d *lazyDocument) get(f *field, v *Verifier, r *Request) string {
+	switch f.kind {
+	case jsonField:
+		if !d.judged {
+			d.doc, d.valid = jsonptr.Document(r.Body)
+			d.judged = true
+		}
+		if !d.valid {
+			return ""
+		}
+		return textAt(f.path, d.doc)
+	case claimField:
+		if j, ok := v.check.(claiming); ok {
+			if payload := j.claims(r); json.Valid(payload) {
+				return textAt(f.path, payload)
+			}
+		}
+		return ""
+	}
+	text, _ := f.get(r)
+	return text
+}
+
+// claiming checkers read a JWT.
+type claiming interface{ claims(r *Request) []byte }
+
+func textAt(p jsonptr.Pointer, doc []byte) string {
+	raw, ok := p.Find(doc)
+	if !ok {
+		return ""
+	}
+	text, ok := jsonptr.Text(raw)
+	if !ok {
+		return ""
+	}
+	return string(text)
+}

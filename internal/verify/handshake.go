@@ -1,0 +1,157 @@
+package verify
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/caddy-anvil/anvil/internal/jsonptr"
+)
+
+// handshake is a request by which a provider tests an endpoint. It is answered and never stored.
+type handshake struct {
+	method string
+	says   string // for documentation
+	// signed handshakes are answered only if they verify like a delivery; others to anybody.
+	signed bool
+	// may reports, by its head alone, whether a request can be an unsigned handshake; nil for every one with the method.
+	may func(r *Request) bool
+	// answer is false for a request that is a delivery after all.
+	answer func(h *hand) (Answer, bool)
+}
+
+// hand is a handshake request with what may be needed to answer it.
+type hand struct {
+	ctx context.Context //nolint:containedctx // it lives as long as the one call that it is made for
+	v   *Verifier
+	r   *Request
+	doc []byte // the body as JSON, nil when it is none
+	// secret is the index of the secret that proved the request.
+	secret int
+}
+
+// maxEcho bounds what is sent back to whoever asks.
+const maxEcho = 1024
+
+// Handshake answers a request by which the provider tests the endpoint. It is false for deliveries, and for handshakes
+// that must be signed and are not: those are for Verify to refuse. An answer never quotes more than 1 KiB of the request,
+// and never as HTML.
+func (v *Verifier) Handshake(ctx context.Context, r *Request, now time.Time) (Answer, bool) {
+	for i := range v.row.handshakes {
+		shake := &v.row.handshakes[i]
+		if shake.method != r.Method || !shake.signed && !shake.maybe(r) {
+			continue
+		}
+		h := &hand{ctx: ctx, v: v, r: r}
+		// Some endpoints must be registered before there is a secret. Nothing but handshakes is answered then.
+		if _, before := v.check.(refuseAll); shake.signed && !before {
+			verdict := v.Verify(ctx, r, now)
+			if !verdict.OK {
+				continue
+			}
+			h.secret = verdict.Secret
+		}
+		if r.Method == http.MethodPost {
+			if doc, ok := jsonptr.Document(r.Body); ok {
+				h.doc = doc
+			}
+		}
+		if answer, ok := shake.answer(h); ok {
+			return answer, true
+		}
+	}
+	return Answer{}, false
+}
+
+func (s *handshake) maybe(r *Request) bool {
+	return !s.signed && s.method == r.Method && (s.may == nil || s.may(r))
+}
+
+// Handshakes reports whether any handshake uses the method, so that requests with it are worth a look.
+func (v *Verifier) Handshakes(method string) bool {
+	for i := range v.row.handshakes {
+		if v.row.handshakes[i].method == method {
+			return true
+		}
+	}
+	return false
+}
+
+func (h *hand) query(name string) (string, bool) {
+	values := queryValues(h.r.URL, name)
+	return strings.Join(values, ""), len(values) == 1
+}
+
+func (h *hand) json(pointer string) string {
+	if h.doc == nil {
+		return ""
+	}
+	f := mustField(pointer)
+	return textAt(f.path, h.doc)
+}
+
+func (h *hand) header(name string) string {
+	value, _ := one(h.r.Header[http.CanonicalHeaderKey(name)])
+	return value
+}
+
+// key is the secret that proved the request, else the first one.
+func (h *hand) key() string {
+	if h.secret < h.v.secrets {
+		return h.v.secretAt(h.secret)
+	}
+	return ""
+}
+
+// echoable text can go back to a stranger: it is short, and printable text.
+func echoable(s string) bool {
+	return s != "" && len(s) <= maxEcho && utf8.ValidString(s) && !strings.ContainsFunc(s, func(c rune) bool { return c < ' ' || c == 0x7f })
+}
+
+// tokenLike text cannot be a body. Where a challenge is answered with its HMAC under the secret that also signs bodies, a
+// stranger must not get a signature for a body of his making.
+func tokenLike(s string) bool {
+	return s != "" && len(s) <= maxEcho && !strings.ContainsFunc(s, func(c rune) bool {
+		return c >= utf8.RuneSelf || !strings.ContainsRune("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~+/=", c)
+	})
+}
+
+var nosniff = map[string]string{"X-Content-Type-Options": "nosniff"}
+
+// echo answers with the text as it is, where a browser must not take it for a page.
+func echo(text string) (Answer, bool) {
+	if !echoable(text) {
+		return badHandshake, true
+	}
+	return Answer{Status: http.StatusOK, ContentType: "text/plain", Body: text, Headers: nosniff}, true
+}
+
+func jsonAnswer(body string) (Answer, bool) {
+	return Answer{Status: http.StatusOK, ContentType: "application/json", Body: body, Headers: nosniff}, true
+}
+
+var (
+	badHandshake = Answer{Status: http.StatusBadRequest}
+	wrongToken   = Answer{Status: http.StatusForbidden}
+	emptyOK      = Answer{Status: http.StatusOK}
+)
+
+// onlyWith is for handshakes that a header marks; without marks it is not one.
+func onlyWith(header string, without ...string) func(r *Request) bool {
+	return func(r *Request) bool {
+		for _, name := range without {
+			if len(r.Header[http.CanonicalHeaderKey(name)]) > 0 {
+				return false
+			}
+		}
+		return header == "" || len(r.Header[http.CanonicalHeaderKey(header)]) == 1
+	}
+}
+
+// tokenMatches reports whether the request knows the token that is configured, if one is.
+func (h *hand) tokenMatches(given string) bool {
+	want := h.v.options["verify_token"]
+	return want == "" || equalText(want, given)
+}

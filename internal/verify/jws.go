@@ -1,0 +1,126 @@
+package verify
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+
+	"github.com/caddy-anvil/anvil/internal/jsonptr"
+)
+
+// detachedJWS is a JWS whose payload is not in it: header, nothing, signature. payload makes it from the request.
+type detachedJWS struct {
+	header     string
+	algorithms []string
+	kind       publicKind
+	keysURL    string
+	ts         string
+	unit       *timeUnit
+	payload    func(r *Request, ts string) []byte
+}
+
+type jwsChecker struct {
+	detachedJWS
+	field, ts field
+	window    window
+	public    *publicKeys
+}
+
+func rawPayload(r *Request, _ string) []byte { return r.Body }
+
+func neonPayload(r *Request, ts string) []byte {
+	return []byte(ts + "." + base64.RawURLEncoding.EncodeToString(r.Body))
+}
+
+func (d detachedJWS) compile(c *compilation) (checker, error) {
+	public, err := newPublicKeys(c, d.kind, d.keysURL)
+	if err != nil {
+		return nil, err
+	}
+	return &jwsChecker{detachedJWS: d, field: mustField(d.header), ts: mustField(d.ts), window: c.window(window{}), public: public}, nil
+}
+
+func (d detachedJWS) describe(p *Provider) {
+	p.SignatureIn, p.TimestampIn = d.header, d.ts
+	if d.ts != "" {
+		w := window{}.or()
+		p.Past, p.Future = w.past, w.future
+	}
+}
+
+func (d *jwsChecker) check(ctx context.Context, r *Request, now time.Time) Verdict {
+	value, reason := d.field.get(r)
+	if reason != "" {
+		return Verdict{Reason: reason}
+	}
+	text := ""
+	if d.ts.kind != noField {
+		if text, reason = d.ts.get(r); reason != "" {
+			return Verdict{Reason: reason}
+		}
+		t, ok := d.unit.parse(text)
+		if !ok {
+			return Verdict{Reason: ReasonBadTimestamp}
+		}
+		if reason := d.window.check(t, now); reason != "" {
+			return Verdict{Reason: reason}
+		}
+	}
+	parts := strings.Split(value, ".")
+	if len(value) > maxJWT || len(parts) != 3 || parts[1] != "" {
+		return Verdict{Reason: ReasonMalformed}
+	}
+	head, ok := decodeBase64(strictRawURL, nil, parts[0])
+	sig, ok2 := decodeBase64(strictRawURL, nil, parts[2])
+	doc, ok3 := jsonptr.Document(head)
+	if !ok || !ok2 || !ok3 {
+		return Verdict{Reason: ReasonMalformed}
+	}
+	headers := claims{doc}
+	alg := headers.text("alg")
+	payload := d.payload(r, text)
+	covered := parts[0] + "."
+	switch {
+	case !slices.Contains(d.algorithms, alg), !critIs(headers):
+		return Verdict{Reason: ReasonUnsupported}
+	case headers.text("b64") == "false":
+		covered += string(payload)
+	default:
+		covered += base64.RawURLEncoding.EncodeToString(payload)
+	}
+	keys, reason := d.public.find(ctx, headers.text("kid"))
+	if reason != "" {
+		return Verdict{Reason: reason}
+	}
+	method := jwt.GetSigningMethod(alg)
+	for _, k := range keys {
+		if method.Verify(covered, sig, k.key) == nil {
+			sum := sha256.Sum256([]byte(covered))
+			return Verdict{OK: true, Signature: "jws=" + hex.EncodeToString(sum[:]), Secret: k.secret}
+		}
+	}
+	return Verdict{Reason: ReasonNoMatch}
+}
+
+// critIs reports whether the header demands nothing that is not understood. b64, if there, must be demanded.
+func critIs(headers claims) bool {
+	for _, name := range headers.list("crit") {
+		if name != "" && name != "b64" {
+			return false
+		}
+	}
+	return headers.text("b64") != "false" || slices.Contains(headers.list("crit"), "b64")
+}
+
+func (d *jwsChecker) requires() []string {
+	if d.ts.kind == headerField {
+		return []string{d.field.name, d.ts.name}
+	}
+	return []string{d.field.name}
+}

@@ -1,0 +1,414 @@
+package verify
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+
+	"github.com/caddy-anvil/anvil/internal/jsonptr"
+)
+
+// token that proves a request: a JWT in a header. What it covers of the request it says in its claims.
+type jwtScheme struct {
+	// header holds the JWT, after "Bearer " if bearer; "" means that the body is the JWT.
+	header string
+	bearer bool
+	// algorithms are accepted, whatever the token says. Those of HMAC need a secret, the others a public key: neither is ever
+	// used for the other, or a public key could be taken for a secret.
+	algorithms []string
+	keysURL    string
+	key        *keyForm
+	// split is for secrets of several keys joined by commas.
+	split bool
+
+	issuer   []string // the iss claim must be one of these
+	hash     string   // the claim with the body's SHA-256
+	hashEnc  *encoding
+	optional bool // it may be missing when the body is empty, and must be then
+	absentOK bool // it may be missing with any body
+	urlHash  string
+	subject  bool // the sub claim is the URL
+	maxAge   bool // the iat claim is the signed time
+	expires  bool // the exp claim must be there
+	leeway   time.Duration
+	chosen   bool // options name algorithms, issuer, audience and the body's claim
+	fixed    []fixedHeader
+	// extra are further claims that must be there.
+	extra []string
+}
+
+var (
+	hmacJWT   = []string{"HS256", "HS384", "HS512"}
+	publicJWT = []string{"RS256", "RS384", "RS512", "ES256", "ES384", "ES512", "PS256", "PS384", "PS512", "EdDSA"}
+)
+
+func checkJWTAlgorithms(value string) error {
+	all := slices.Concat(hmacJWT, publicJWT)
+	for _, name := range strings.Fields(value) {
+		if !slices.Contains(all, name) {
+			return errors.New("unknown algorithm " + name + "; choose from " + strings.Join(all, ", "))
+		}
+	}
+	if len(strings.Fields(value)) == 0 {
+		return errors.New("algorithms names none")
+	}
+	return nil
+}
+
+type jwtChecker struct {
+	jwtScheme
+	parser    *jwt.Parser
+	audience  []string
+	account   []string
+	fixedAt   []field
+	window    window
+	secrets   int
+	hmacKeyAt func(i int) (key []byte, secret int)
+	hmacKeys  int
+	public    *publicKeys
+}
+
+func (s jwtScheme) compile(c *compilation) (checker, error) {
+	if s.chosen {
+		s.header = orText(c.options["header"], s.header)
+		s.bearer = strings.EqualFold(s.header, "Authorization")
+		if a := c.options["algorithms"]; a != "" {
+			s.algorithms = strings.Fields(a)
+		}
+		s.issuer = strings.Fields(c.options["issuer"])
+		s.hash = c.options["body_claim"]
+	}
+	out := &jwtChecker{
+		jwtScheme: s, audience: strings.Fields(c.options["audience"]), account: strings.Fields(c.options["service_account"]),
+		window: c.window(window{}), secrets: len(c.secrets),
+		parser: jwt.NewParser(jwt.WithValidMethods(s.algorithms), jwt.WithoutClaimsValidation(), jwt.WithStrictDecoding()),
+	}
+	for i := range s.fixed {
+		out.fixedAt = append(out.fixedAt, mustField(s.fixed[i].name))
+	}
+	return out, out.setKeys(c)
+}
+
+// setKeys sorts the secrets into those that are public keys and those that are secret.
+func (j *jwtChecker) setKeys(c *compilation) error {
+	type key struct {
+		bytes  []byte
+		secret int
+	}
+	var keys []key
+	var public []publicKey
+	takesPublic := slices.ContainsFunc(j.algorithms, func(a string) bool { return slices.Contains(publicJWT, a) })
+	takesHMAC := slices.ContainsFunc(j.algorithms, func(a string) bool { return slices.Contains(hmacJWT, a) })
+	form := j.key
+	if form == nil {
+		form = utf8Key
+	}
+	for i, s := range c.secrets {
+		if found, err := readPublicKeys(s, notPublic); takesPublic && (err == nil || !takesHMAC) {
+			if err != nil {
+				return secretError(i, err.Error())
+			}
+			for _, k := range found {
+				k.secret = i
+				public = append(public, k)
+			}
+			continue
+		}
+		parts := []string{s}
+		if j.split {
+			parts = strings.Split(s, ",")
+		}
+		for _, p := range parts {
+			b, err := form.read(p)
+			if err != nil || len(b) == 0 {
+				return secretError(i, "has an empty part, or is not in the provider's form")
+			}
+			keys = append(keys, key{b, i})
+		}
+	}
+	j.hmacKeys = len(keys)
+	j.hmacKeyAt = func(i int) ([]byte, int) { return keys[i].bytes, keys[i].secret }
+	url := orText(c.options["jwks_url"], j.keysURL)
+	switch {
+	case len(public) > 0:
+		j.public = &publicKeys{fixed: public}
+	case takesPublic && url != "":
+		j.public = &publicKeys{url: url, fetch: c.fetch}
+	case len(keys) == 0:
+		return errors.New("it needs a key as its secret, or jwks_url")
+	}
+	return nil
+}
+
+func (s jwtScheme) describe(p *Provider) {
+	p.SignatureIn = orText(s.header, "body")
+	if s.maxAge || s.expires {
+		w := window{}.or()
+		p.TimestampIn, p.Past, p.Future = "claim:/iat | claim:/exp", w.past, w.future
+	}
+}
+
+// text returns the JWT.
+func (j *jwtChecker) text(r *Request) (string, Reason) {
+	if j.header == "" {
+		return strings.TrimSpace(string(r.Body)), ""
+	}
+	f := field{kind: headerField, name: canonicalHeader(j.header)}
+	value, reason := f.get(r)
+	if reason != "" || !j.bearer {
+		return value, reason
+	}
+	scheme, rest, ok := strings.Cut(value, " ")
+	if !ok || !strings.EqualFold(scheme, "Bearer") {
+		return "", ReasonMalformed
+	}
+	return strings.TrimLeft(rest, " "), ""
+}
+
+// maxJWT bounds the text that is parsed where it stands in a header.
+const maxJWT = 16 << 10
+
+func (j *jwtChecker) check(ctx context.Context, r *Request, now time.Time) Verdict {
+	for i := range j.fixedAt {
+		if value, reason := j.fixedAt[i].get(r); reason != ReasonMissing || j.fixed[i].required {
+			if reason != "" {
+				return Verdict{Reason: reason}
+			}
+			if value != j.fixed[i].value {
+				return Verdict{Reason: ReasonUnsupported}
+			}
+		}
+	}
+	text, reason := j.text(r)
+	if reason != "" {
+		return Verdict{Reason: reason}
+	}
+	if j.header != "" && len(text) > maxJWT {
+		return Verdict{Reason: ReasonMalformed}
+	}
+	parsed, parts, err := j.parser.ParseUnverified(text, &jwt.MapClaims{})
+	if err != nil || len(parts) != 3 || len(parsed.Header) == 0 {
+		return Verdict{Reason: ReasonMalformed}
+	}
+	alg := parsed.Method.Alg()
+	if !slices.Contains(j.algorithms, alg) || parsed.Header["crit"] != nil {
+		return Verdict{Reason: ReasonUnsupported}
+	}
+	sig, err := j.parser.DecodeSegment(parts[2])
+	if err != nil {
+		return Verdict{Reason: ReasonMalformed}
+	}
+	payload, err := j.parser.DecodeSegment(parts[1])
+	if err != nil {
+		return Verdict{Reason: ReasonMalformed}
+	}
+	covered := text[:len(parts[0])+1+len(parts[1])]
+	kid, _ := parsed.Header["kid"].(string)
+	secret, reason := j.prove(ctx, parsed.Method, covered, sig, kid)
+	if reason != "" {
+		return Verdict{Reason: reason}
+	}
+	if reason := j.checkClaims(payload, r, now); reason != "" {
+		return Verdict{Reason: reason}
+	}
+	sum := sha256.Sum256([]byte(covered))
+	return Verdict{OK: true, Signature: "jwt=" + hex.EncodeToString(sum[:]), Secret: secret}
+}
+
+func (j *jwtChecker) prove(ctx context.Context, method jwt.SigningMethod, covered string, sig []byte, kid string) (int, Reason) {
+	if slices.Contains(hmacJWT, method.Alg()) {
+		match := -1
+		// All keys are tried, so that the time does not tell which one came close.
+		for i := j.hmacKeys - 1; i >= 0; i-- {
+			if key, secret := j.hmacKeyAt(i); method.Verify(covered, sig, key) == nil {
+				match = secret
+			}
+		}
+		if match < 0 {
+			return 0, ReasonNoMatch
+		}
+		return match, ""
+	}
+	if j.public == nil {
+		return 0, ReasonUnsupported
+	}
+	keys, reason := j.public.find(ctx, kid)
+	if reason != "" {
+		return 0, reason
+	}
+	for _, k := range keys {
+		if method.Verify(covered, sig, k.key) == nil {
+			return k.secret, ""
+		}
+	}
+	return 0, ReasonNoMatch
+}
+
+// checkClaims reads the claims with exact names, after the signature has been found good.
+func (j *jwtChecker) checkClaims(payload []byte, r *Request, now time.Time) Reason {
+	doc, ok := jsonptr.Document(payload)
+	if !ok || doc[0] == '[' {
+		return ReasonMalformed
+	}
+	claims := claims{doc}
+	if reason := j.checkTimes(claims, now); reason != "" {
+		return reason
+	}
+	if len(j.issuer) > 0 && !slices.Contains(j.issuer, claims.text("iss")) ||
+		len(j.audience) > 0 && !slices.ContainsFunc(claims.list("aud"), func(a string) bool { return slices.Contains(j.audience, a) }) ||
+		len(j.account) > 0 && (!slices.Contains(j.account, claims.text("email")) || claims.text("email_verified") != "true") ||
+		j.subject && claims.text("sub") != r.URL {
+		return ReasonWrongClaim
+	}
+	for _, name := range j.extra {
+		if claims.text(name) == "" {
+			return ReasonWrongClaim
+		}
+	}
+	if j.urlHash != "" && !hashIs(hexEncoding, claims.text(j.urlHash), []byte(r.URL)) {
+		return ReasonNoMatch
+	}
+	return j.checkBody(claims, r)
+}
+
+func (j *jwtChecker) checkBody(claims claims, r *Request) Reason {
+	if j.hash == "" {
+		return ""
+	}
+	given := claims.text(j.hash)
+	switch {
+	case given == "" && (j.absentOK || j.optional && len(r.Body) == 0):
+		return ""
+	case given == "", j.optional && len(r.Body) == 0:
+		return ReasonNoMatch
+	}
+	encs := []*encoding{j.hashEnc}
+	if j.hashEnc == nil {
+		encs = []*encoding{hexEncoding, base64Encoding, base64URL}
+	}
+	for _, enc := range encs {
+		if hashIs(enc, given, r.Body) {
+			return ""
+		}
+	}
+	return ReasonNoMatch
+}
+
+func hashIs(enc *encoding, given string, of []byte) bool {
+	sum := sha256.Sum256(of)
+	got, ok := enc.decode(nil, given)
+	return ok && string(got) == string(sum[:])
+}
+
+func (j *jwtChecker) checkTimes(c claims, now time.Time) Reason {
+	if iat, ok, given := c.time("iat"); given || j.maxAge {
+		if !ok {
+			return ReasonBadTimestamp
+		}
+		w := j.window
+		if !j.maxAge {
+			w.past = unbounded
+		}
+		if reason := w.check(iat, now); reason != "" {
+			return reason
+		}
+	}
+	if exp, ok, given := c.time("exp"); given || j.expires {
+		switch {
+		case !ok:
+			return ReasonBadTimestamp
+		case !now.Before(exp.Add(j.leeway)):
+			return ReasonTooOld
+		}
+	}
+	if nbf, ok, given := c.time("nbf"); given {
+		switch {
+		case !ok:
+			return ReasonBadTimestamp
+		case nbf.After(now.Add(j.leeway)):
+			return ReasonTooNew
+		}
+	}
+	return ""
+}
+
+func (j *jwtChecker) requires() []string {
+	if j.header == "" {
+		return nil
+	}
+	return []string{canonicalHeader(j.header)}
+}
+
+// carried implements carrying: a bearer token could be used again, so it is not kept.
+func (j *jwtChecker) carried() Carried {
+	if j.bearer {
+		return Carried{Headers: []string{canonicalHeader(j.header)}}
+	}
+	return Carried{}
+}
+
+func (j *jwtChecker) claims(r *Request) []byte {
+	text, reason := j.text(r)
+	if reason != "" {
+		return nil
+	}
+	parts := strings.Split(text, ".")
+	if len(parts) != 3 {
+		return nil
+	}
+	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
+	if err != nil {
+		return nil
+	}
+	return payload
+}
+
+func (j *jwtChecker) signedHash(r *Request, _ Verdict, _ time.Time) ([sha256.Size]byte, bool) {
+	text, reason := j.text(r)
+	if i := strings.LastIndexByte(text, '.'); reason == "" && i > 0 {
+		return sha256.Sum256([]byte(text[:i])), true
+	}
+	return [sha256.Size]byte{}, false
+}
+
+// claims is the payload of a JWT.
+type claims struct{ doc []byte }
+
+func (c claims) text(name string) string { return textAt(jsonptr.Pointer{name}, c.doc) }
+
+// list returns the texts of a claim that is one text or an array of them.
+func (c claims) list(name string) []string {
+	raw, ok := jsonptr.Pointer{name}.Find(c.doc)
+	if !ok {
+		return nil
+	}
+	items, ok := jsonptr.Items(raw, maxItems)
+	if !ok {
+		return []string{c.text(name)}
+	}
+	var texts []string
+	for _, item := range items {
+		if text, ok := jsonptr.Text(item); ok && item[0] == '"' {
+			texts = append(texts, string(text))
+		}
+	}
+	return texts
+}
+
+// time returns a numeric date, which may have a fraction.
+func (c claims) time(name string) (t time.Time, ok, given bool) {
+	raw, given := jsonptr.Pointer{name}.Find(c.doc)
+	if !given || raw[0] == 'n' {
+		return time.Time{}, false, false
+	}
+	whole, _, _ := strings.Cut(string(raw), ".")
+	n, ok := parseDigits(whole)
+	return time.Unix(n, 0), ok, true
+}

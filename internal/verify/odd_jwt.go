@@ -1,0 +1,77 @@
+package verify
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/caddy-anvil/anvil/internal/jsonptr"
+)
+
+func canonicalHeader(name string) string { return http.CanonicalHeaderKey(name) }
+
+// constantContactScheme is a detached JWS in a header of which the name must be given.
+type constantContactScheme struct{}
+
+func (constantContactScheme) compile(c *compilation) (checker, error) {
+	return detachedJWS{
+		header: c.options["header"], algorithms: []string{"RS256"}, kind: rsaKind, payload: rawPayload,
+		keysURL: "https://developer.constantcontact.com/.well-known/jwks.json",
+	}.compile(c)
+}
+
+// lagoScheme is a JWT of which a claim is the body.
+type lagoScheme struct{}
+
+type lagoChecker struct{ *jwtChecker }
+
+var lagoJWT = jwtScheme{
+	header: "X-Lago-Signature", algorithms: []string{"RS256"},
+	fixed: []fixedHeader{{name: "X-Lago-Signature-Algorithm", value: "jwt"}},
+}
+
+func (lagoScheme) compile(c *compilation) (checker, error) {
+	inner, err := lagoJWT.compile(c)
+	if err != nil {
+		return nil, err
+	}
+	return &lagoChecker{inner.(*jwtChecker)}, nil //nolint:forcetypeassert // jwtScheme compiles to nothing else
+}
+
+func (lagoScheme) describe(p *Provider) { lagoJWT.describe(p) }
+
+// check compares the claim data with the body: byte by byte if it is a text, else as JSON.
+func (l *lagoChecker) check(ctx context.Context, r *Request, now time.Time) Verdict {
+	verdict := l.jwtChecker.check(ctx, r, now)
+	if !verdict.OK {
+		return verdict
+	}
+	payload, ok := jsonptr.Document(l.claims(r))
+	if !ok {
+		return Verdict{Reason: ReasonMalformed}
+	}
+	data, ok := jsonptr.Pointer{"data"}.Find(payload)
+	if !ok {
+		return Verdict{Reason: ReasonNoMatch}
+	}
+	signed := data
+	if data[0] == '"' {
+		text, ok := jsonptr.Text(data)
+		if !ok {
+			return Verdict{Reason: ReasonNoMatch}
+		}
+		signed = text
+	}
+	if !bytes.Equal(signed, r.Body) && !sameJSON(signed, r.Body) {
+		return Verdict{Reason: ReasonNoMatch}
+	}
+	return verdict
+}
+
+// sameJSON compares two JSON texts but for blanks between their elements.
+func sameJSON(a, b []byte) bool {
+	var x, y bytes.Buffer
+	return json.Compact(&x, a) == nil && json.Compact(&y, b) == nil && bytes.Equal(x.Bytes(), y.Bytes())
+}

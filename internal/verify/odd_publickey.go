@@ -1,0 +1,78 @@
+package verify
+
+import "github.com/caddy-anvil/anvil/internal/jsonptr"
+
+// ebayScheme has its signature in a JSON object in base64, and two kinds of secrets: the public key, and the token with
+// which the challenge is answered.
+type ebayScheme struct{}
+
+var ebaySigned = &signed{sig: "X-Ebay-Signature", alg: ecdsaSHA1, enc: base64Encoding, parse: parseEbay}
+
+func isEbayToken(secret string) bool {
+	_, err := readPublicKeys(secret, ecdsaKind)
+	return err != nil
+}
+
+func (ebayScheme) compile(c *compilation) (checker, error) {
+	out := &anyOf{}
+	for i, s := range c.secrets {
+		if isEbayToken(s) {
+			continue
+		}
+		checker, err := ebaySigned.compile(c.with([]string{s}))
+		if err != nil {
+			return nil, err
+		}
+		out.add(checker, i)
+	}
+	if len(out.checkers) == 0 {
+		return refuseAll{}, nil
+	}
+	return out, nil
+}
+
+func (ebayScheme) describe(p *Provider) { ebaySigned.describe(p) }
+
+func parseEbay(in *input, value string) Reason {
+	text, ok := decodeBase64(strictBase64, nil, value)
+	if !ok {
+		return ReasonMalformed
+	}
+	doc, ok := jsonptr.Document(text)
+	if !ok {
+		return ReasonMalformed
+	}
+	if sig := textAt(jsonptr.Pointer{"signature"}, doc); sig != "" {
+		in.sigs = append(in.sigs, sig)
+		return ""
+	}
+	return ReasonMalformed
+}
+
+// requires implements requiring for those that are joined of others with the same headers.
+func (a *anyOf) requires() []string {
+	if len(a.checkers) == 0 {
+		return nil
+	}
+	names := requiredBy(a.checkers[0])
+	for _, c := range a.checkers[1:] {
+		also := requiredBy(c)
+		var both []string
+		for _, n := range names {
+			for _, m := range also {
+				if n == m {
+					both = append(both, n)
+				}
+			}
+		}
+		names = both
+	}
+	return names
+}
+
+func requiredBy(c checker) []string {
+	if r, ok := c.(requiring); ok {
+		return r.requires()
+	}
+	return nil
+}

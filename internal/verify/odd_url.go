@@ -1,0 +1,281 @@
+package verify
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"unicode/utf16"
+)
+
+// twilioScheme signs the URL, and the fields of a form; of another body the URL holds a digest.
+var twilioScheme = &signed{
+	sig: "X-Twilio-Signature", alg: hmacSHA1, enc: base64Encoding, message: []string{"{sig.url}{sig.built}"},
+	urls: twilioURLs, prepare: twilioBody,
+}
+
+const twilioSettings = "X-Twilio-Webhooks-Signature-Settings"
+
+// twilioBody builds what follows the URL.
+func twilioBody(in *input) Reason {
+	if lines := in.r.Header[twilioSettings]; len(lines) > 0 {
+		if len(lines) > 1 {
+			return ReasonRepeated
+		}
+		if in.alg = twilioAlgorithm(lines[0]); in.alg == nil {
+			return ReasonUnsupported
+		}
+	}
+	if sums := queryValues(in.url, "bodySHA256"); len(sums) > 0 {
+		sum := sha256.Sum256(in.r.Body)
+		given, ok := decodeHex(nil, sums[0])
+		// The parameter is signed with the URL, so a wrong one is a changed body and nothing that a time could tell about.
+		if len(sums) > 1 || !ok || hex.EncodeToString(given) != hex.EncodeToString(sum[:]) {
+			return ReasonNoMatch
+		}
+		return ""
+	}
+	mediaType, _, _ := strings.Cut(in.r.Header.Get("Content-Type"), ";")
+	if len(in.r.Body) == 0 {
+		return ""
+	}
+	// Without the parameter a body that is no form would not be covered at all.
+	if mediaType = strings.ToLower(strings.TrimSpace(mediaType)); mediaType != "application/x-www-form-urlencoded" {
+		return ReasonMissing
+	}
+	return sortedFormWith(in, compareUTF16, true)
+}
+
+func twilioAlgorithm(settings string) *algorithm {
+	alg := hmacSHA1
+	for item := range strings.SplitSeq(settings, ",") {
+		if key, value, _ := strings.Cut(strings.TrimSpace(item), "="); strings.EqualFold(key, "algorithm") {
+			switch value {
+			case "HMAC_SHA1":
+			case "HMAC_SHA256":
+				alg = hmacSHA256
+			default:
+				return nil
+			}
+		}
+	}
+	return alg
+}
+
+// twilioURLs are the spellings that Twilio's libraries accept: without a port and with the scheme's own one, each also
+// with the query re-encoded in the two ways that senders have.
+func twilioURLs(rawURL string) []string {
+	rawURL, _, _ = strings.Cut(rawURL, "#")
+	scheme, rest, ok := strings.Cut(rawURL, "://")
+	if !ok {
+		return []string{rawURL}
+	}
+	end := strings.IndexAny(rest, "/?")
+	if end < 0 {
+		end = len(rest)
+	}
+	authority, path := rest[:end], rest[end:]
+	user := ""
+	if at := strings.LastIndexByte(authority, '@'); at >= 0 {
+		user, authority = authority[:at+1], authority[at+1:]
+	}
+	host := authority
+	if colon := strings.LastIndexByte(authority, ':'); colon > strings.LastIndexByte(authority, ']') {
+		host = authority[:colon]
+	}
+	port := ":443"
+	if scheme == "http" {
+		port = ":80"
+	}
+	var urls []string
+	add := func(path string) {
+		for _, u := range []string{scheme + "://" + user + host + path, scheme + "://" + user + host + port + path, scheme + "://" + user + authority + path} {
+			if !slices.Contains(urls, u) {
+				urls = append(urls, u)
+			}
+		}
+	}
+	add(path)
+	if before, query, ok := strings.Cut(path, "?"); ok {
+		add(before + "?" + strings.ReplaceAll(query, "'", "%27"))
+		if again, ok := reencodeQuery(query, nodeEscape); ok {
+			add(before + "?" + again)
+		}
+	}
+	return urls
+}
+
+func reencodeQuery(query string, escape func(string) string) (string, bool) {
+	var b strings.Builder
+	for i, item := range strings.Split(query, "&") {
+		key, value, _ := strings.Cut(item, "=")
+		k, err := url.QueryUnescape(key)
+		if err != nil {
+			return "", false
+		}
+		v, err := url.QueryUnescape(value)
+		if err != nil {
+			return "", false
+		}
+		if i > 0 {
+			b.WriteByte('&')
+		}
+		b.WriteString(escape(k) + "=" + escape(v))
+	}
+	return b.String(), true
+}
+
+// nodeEscape escapes as JavaScript's encodeURIComponent does.
+func nodeEscape(s string) string {
+	return escapeExcept(s, "-_.!~*'()")
+}
+
+// escapeExcept percent-encodes all bytes but letters, digits and those given.
+func escapeExcept(s, keep string) string {
+	const digits = "0123456789ABCDEF"
+	var b strings.Builder
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', strings.IndexByte(keep, c) >= 0:
+			b.WriteByte(c)
+		default:
+			b.WriteByte('%')
+			b.WriteByte(digits[c>>4])
+			b.WriteByte(digits[c&15])
+		}
+	}
+	return b.String()
+}
+
+// sortedForm builds the names and values of a form in the order of their names, as they are decoded.
+func sortedForm(in *input) Reason { return sortedFormWith(in, strings.Compare, false) }
+
+func sortedFormWith(in *input, compare func(a, b string) int, distinct bool) Reason {
+	pairs, ok := formPairs(in.r.Body)
+	if !ok {
+		return ReasonMalformed
+	}
+	slices.SortStableFunc(pairs, func(a, b pair) int {
+		if c := compare(a.key, b.key); c != 0 || !distinct {
+			return c
+		}
+		return compare(a.value, b.value)
+	})
+	if distinct {
+		pairs = slices.Compact(pairs)
+	}
+	in.built = in.built[:0]
+	for _, p := range pairs {
+		in.built = append(append(in.built, p.key...), p.value...)
+	}
+	return ""
+}
+
+// compareUTF16 orders as JavaScript does, by UTF-16 code units.
+func compareUTF16(a, b string) int {
+	return slices.Compare(utf16.Encode([]rune(a)), utf16.Encode([]rune(b)))
+}
+
+// hubspotURLs are the URL as it is, as HubSpot's libraries sign it, and with the twelve escapes decoded that its
+// documentation names.
+func hubspotURLs(rawURL string) []string {
+	decoded := hubspotEscapes.Replace(rawURL)
+	if decoded == rawURL {
+		return []string{rawURL}
+	}
+	return []string{rawURL, decoded}
+}
+
+var hubspotEscapes = strings.NewReplacer(
+	"%3A", ":", "%3a", ":", "%2F", "/", "%2f", "/", "%3F", "?", "%3f", "?", "%40", "@", "%21", "!", "%24", "$", "%27", "'",
+	"%28", "(", "%29", ")", "%2A", "*", "%2a", "*", "%2C", ",", "%2c", ",", "%3B", ";", "%3b", ";",
+)
+
+// contentfulMessage builds the lines before the body: method, path, and the headers that the request names.
+func contentfulMessage(in *input) Reason {
+	names, reason := one(in.r.Header["X-Contentful-Signed-Headers"])
+	if reason != "" {
+		return reason
+	}
+	var headers []string
+	covered := false
+	for name := range strings.SplitSeq(names, ",") {
+		name = strings.ToLower(strings.TrimSpace(name))
+		lines := in.r.Header[http.CanonicalHeaderKey(name)]
+		switch {
+		case len(lines) == 0:
+			return ReasonMissing
+		case len(lines) > 1:
+			return ReasonRepeated
+		}
+		covered = covered || name == "x-contentful-timestamp"
+		headers = append(headers, name+":"+strings.TrimSpace(lines[0]))
+	}
+	if !covered {
+		// A time that is not among the signed headers could be anything.
+		return ReasonMalformed
+	}
+	slices.Sort(headers)
+	_, uri := splitURL(in.url)
+	path, query, hasQuery := strings.Cut(uri, "?")
+	if hasQuery {
+		// Contentful's library escapes the query as one text, and then once more with the path.
+		path += "?" + nodeEscape(query)
+	}
+	in.built = []byte(in.r.Method + "\n" + encodeURI(path) + "\n" + strings.Join(headers, ";") + "\n")
+	return ""
+}
+
+// encodeURI escapes as JavaScript's encodeURI does, which escapes percent signs once more.
+func encodeURI(s string) string { return escapeExcept(s, "-_.!~*'();/?:@&=+$,#") }
+
+// sortedQuery builds the query with its parameters sorted and escaped anew.
+func sortedQuery(in *input) Reason {
+	pairs, ok := formPairs([]byte(queryOf(in.url)))
+	if !ok {
+		return ReasonMalformed
+	}
+	slices.SortStableFunc(pairs, func(a, b pair) int { return strings.Compare(a.key, b.key) })
+	items := make([]string, len(pairs))
+	for i, p := range pairs {
+		items[i] = url.QueryEscape(p.key) + "=" + url.QueryEscape(p.value)
+	}
+	in.built = []byte(strings.Join(items, "&"))
+	return ""
+}
+
+// plivoMessage builds the URL with its query sorted, and for a form its fields sorted.
+func plivoMessage(in *input) Reason {
+	if _, reason := one(in.r.Header["X-Plivo-Signature-V3-Nonce"]); reason != "" {
+		return reason
+	}
+	base, query, hasQuery := strings.Cut(in.url, "?")
+	built := base
+	if hasQuery {
+		pairs, ok := formPairs([]byte(query))
+		if !ok {
+			return ReasonMalformed
+		}
+		slices.SortStableFunc(pairs, func(a, b pair) int { return strings.Compare(a.key+"="+a.value, b.key+"="+b.value) })
+		items := make([]string, len(pairs))
+		for i, p := range pairs {
+			items[i] = p.key + "=" + p.value
+		}
+		built += "?" + strings.Join(items, "&")
+	}
+	if in.r.Method == http.MethodPost && len(in.r.Body) > 0 {
+		if reason := sortedFormWith(in, strings.Compare, true); reason != "" {
+			return reason
+		}
+		if hasQuery {
+			built += "."
+		} else {
+			built += "?."
+		}
+		built += string(in.built)
+	}
+	in.built = []byte(built)
+	return ""
+}
