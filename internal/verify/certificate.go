@@ -32,6 +32,9 @@ type certificates struct {
 // certificateMaxAge is the age from which a fetched certificate is fetched again. Providers give new ones new URLs.
 const certificateMaxAge = 24 * time.Hour
 
+// maxCertificateURL bounds what is kept in memory as the name of a certificate.
+const maxCertificateURL = 512
+
 func newCertificates(c *compilation, allowed func(u *url.URL) bool, names ...string) (*certificates, error) {
 	out := &certificates{fetch: c.fetch, allowed: allowed, names: names}
 	if text := c.options["certificate"]; text != "" {
@@ -72,7 +75,7 @@ func parseCertificates(text []byte) ([]*x509.Certificate, error) {
 func (c *certificates) keyAt(ctx context.Context, rawURL string, now time.Time) (*rsa.PublicKey, Reason) {
 	u, err := url.Parse(rawURL)
 	// Anything but the provider's own host would let a sender bring his own certificate.
-	if err != nil || u.Scheme != "https" || u.User != nil || u.Port() != "" || u.Fragment != "" || !c.allowed(u) {
+	if err != nil || len(rawURL) > maxCertificateURL || u.Scheme != "https" || u.User != nil || u.Port() != "" || u.Fragment != "" || !c.allowed(u) {
 		return nil, ReasonWrongClaim
 	}
 	certs := c.pinned

@@ -158,7 +158,10 @@ func (s jwtScheme) describe(p *Provider) {
 // text returns the JWT.
 func (j *jwtChecker) text(r *Request) (string, Reason) {
 	if j.header == "" {
-		return strings.TrimSpace(string(r.Body)), ""
+		if len(r.Body) == 0 {
+			return "", ReasonMissing
+		}
+		return string(r.Body), ""
 	}
 	f := field{kind: headerField, name: canonicalHeader(j.header)}
 	value, reason := f.get(r)
@@ -190,7 +193,8 @@ func (j *jwtChecker) check(ctx context.Context, r *Request, now time.Time) Verdi
 	if reason != "" {
 		return Verdict{Reason: reason}
 	}
-	if j.header != "" && len(text) > maxJWT {
+	// The decoder skips line breaks, which would give one token many spellings.
+	if j.header != "" && len(text) > maxJWT || strings.ContainsAny(text, "\r\n") {
 		return Verdict{Reason: ReasonMalformed}
 	}
 	parsed, parts, err := j.parser.ParseUnverified(text, &jwt.MapClaims{})

@@ -173,6 +173,9 @@ func (t template) write(in *input, secret string, to sink) bool {
 		case secretPart:
 			to.text(secret)
 		case builtPart:
+			if in.built == nil {
+				return false
+			}
 			to.bytes(in.built)
 		}
 	}

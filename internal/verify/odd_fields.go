@@ -136,7 +136,7 @@ var dropboxSignSigned = &signed{sig: "/event/event_hash", message: []string{"{si
 
 func (dropboxSignScheme) compile(c *compilation) (checker, error) {
 	inner, err := dropboxSignSigned.compile(c)
-	return &reshaped{inner, dropboxSignJSON}, err
+	return &dropboxSignChecker{reshaped{inner, dropboxSignJSON}}, err
 }
 
 func (dropboxSignScheme) describe(p *Provider) { p.SignatureIn = "form:json " + dropboxSignSigned.sig }
@@ -216,7 +216,10 @@ func adyenMessage(item []byte) []byte {
 		if i > 0 {
 			message = append(message, ':')
 		}
-		message = append(message, textAt(p, item)...)
+		if raw, ok := p.Find(item); ok {
+			text, _ := jsonptr.Decoded(raw)
+			message = append(message, text...)
+		}
 	}
 	return message
 }
@@ -249,7 +252,7 @@ type braintreeScheme struct{}
 func (braintreeScheme) signed(public string) *signed {
 	return &signed{
 		sig: "form:bt_signature", alg: hmacSHA1, key: sha1Key, message: []string{"{sig.form.bt_payload}", "{sig.form.bt_payload}\n"},
-		prepare: braintreePayload,
+		prepare: braintreePayload, shape: shapeBraintree,
 		parse: func(in *input, value string) Reason {
 			for item := range strings.SplitSeq(value, "&") {
 				if key, text, ok := strings.Cut(item, "|"); ok && key == public && len(in.sigs) < maxSignatures {
@@ -296,7 +299,7 @@ func braintreePayload(in *input) Reason {
 // paddleClassicScheme signs PHP's serialization of all other form fields.
 type paddleClassicScheme struct{}
 
-var paddleClassicSigned = &signed{sig: "form:p_signature", alg: rsaSHA1, enc: base64Encoding, message: []string{"{sig.built}"}, prepare: phpSerialize}
+var paddleClassicSigned = &signed{sig: "form:p_signature", alg: rsaSHA1, enc: base64Encoding, message: []string{"{sig.built}"}, prepare: phpSerialize, shape: shapePaddle}
 
 func (paddleClassicScheme) compile(c *compilation) (checker, error) {
 	return paddleClassicSigned.compile(c)

@@ -3,7 +3,6 @@ package verify
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"net/http"
 	"time"
 
@@ -42,7 +41,7 @@ func (lagoScheme) compile(c *compilation) (checker, error) {
 
 func (lagoScheme) describe(p *Provider) { lagoJWT.describe(p) }
 
-// check compares the claim data with the body: byte by byte if it is a text, else as JSON.
+// check compares the claim data, which is a JSON text in a string, with the body.
 func (l *lagoChecker) check(ctx context.Context, r *Request, now time.Time) Verdict {
 	verdict := l.jwtChecker.check(ctx, r, now)
 	if !verdict.OK {
@@ -53,25 +52,11 @@ func (l *lagoChecker) check(ctx context.Context, r *Request, now time.Time) Verd
 		return Verdict{Reason: ReasonMalformed}
 	}
 	data, ok := jsonptr.Pointer{"data"}.Find(payload)
-	if !ok {
+	if !ok || data[0] != '"' {
 		return Verdict{Reason: ReasonNoMatch}
 	}
-	signed := data
-	if data[0] == '"' {
-		text, ok := jsonptr.Text(data)
-		if !ok {
-			return Verdict{Reason: ReasonNoMatch}
-		}
-		signed = text
-	}
-	if !bytes.Equal(signed, r.Body) && !sameJSON(signed, r.Body) {
+	if text, ok := jsonptr.Decoded(data); !ok || !bytes.Equal(text, r.Body) {
 		return Verdict{Reason: ReasonNoMatch}
 	}
 	return verdict
-}
-
-// sameJSON compares two JSON texts but for blanks between their elements.
-func sameJSON(a, b []byte) bool {
-	var x, y bytes.Buffer
-	return json.Compact(&x, a) == nil && json.Compact(&y, b) == nil && bytes.Equal(x.Bytes(), y.Bytes())
 }

@@ -1,12 +1,16 @@
 package verify
 
-import "github.com/caddy-anvil/anvil/internal/jsonptr"
+import (
+	"strings"
+
+	"github.com/caddy-anvil/anvil/internal/jsonptr"
+)
 
 // ebayScheme has its signature in a JSON object in base64, and two kinds of secrets: the public key, and the token with
 // which the challenge is answered.
 type ebayScheme struct{}
 
-var ebaySigned = &signed{sig: "X-Ebay-Signature", alg: ecdsaSHA1, enc: base64Encoding, parse: parseEbay}
+var ebaySigned = &signed{sig: "X-Ebay-Signature", alg: ecdsaSHA1, enc: base64Encoding, parse: parseEbay, render: renderEbay}
 
 func isEbayToken(secret string) bool {
 	_, err := readPublicKeys(secret, ecdsaKind)
@@ -42,6 +46,9 @@ func parseEbay(in *input, value string) Reason {
 	if !ok {
 		return ReasonMalformed
 	}
+	if !strings.EqualFold(textAt(jsonptr.Pointer{"alg"}, doc), "ecdsa") || !strings.EqualFold(textAt(jsonptr.Pointer{"digest"}, doc), "SHA1") {
+		return ReasonUnsupported
+	}
 	if sig := textAt(jsonptr.Pointer{"signature"}, doc); sig != "" {
 		in.sigs = append(in.sigs, sig)
 		return ""
@@ -75,4 +82,8 @@ func requiredBy(c checker) []string {
 		return r.requires()
 	}
 	return nil
+}
+
+func renderEbay(_ *input, signature string) string {
+	return base64Encoding.encode([]byte(`{"alg":"ecdsa","signature":` + quoted(signature) + `,"digest":"SHA1"}`))
 }

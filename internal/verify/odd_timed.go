@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"bytes"
 	"context"
 	"net/http"
 	"strings"
@@ -150,7 +151,7 @@ func parseHook0(in *input, value string) Reason {
 			v1 = append(v1, text)
 		}
 	}
-	in.sigs = append(in.sigs, v0...)
+	in.sigs, in.built = append(in.sigs, v0...), []byte{}
 	// The stronger one alone decides where it is offered, or anyone could fall back to the weaker one by spoiling it.
 	if seen["v1"] {
 		in.sigs = append(in.sigs[:0], v1...)
@@ -201,4 +202,16 @@ func parseNonce(in *input, value string) Reason {
 func renderNonce(in *input, signature string) string {
 	in.id = orText(in.id, "nonce")
 	return "t=" + in.id + ",s=" + signature
+}
+
+// giteaPayload builds what Gitea signs when it sends a form: the JSON text within it, which must be all that it holds, as
+// further fields would not be covered.
+func giteaPayload(in *input) Reason {
+	if !bytes.HasPrefix(in.r.Body, []byte("payload=")) {
+		return ""
+	}
+	if pairs, ok := formPairs(in.r.Body); ok && len(pairs) == 1 {
+		in.built = []byte(pairs[0].value)
+	}
+	return ""
 }

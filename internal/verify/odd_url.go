@@ -2,7 +2,6 @@ package verify
 
 import (
 	"crypto/sha256"
-	"encoding/hex"
 	"net/http"
 	"net/url"
 	"slices"
@@ -13,13 +12,14 @@ import (
 // twilioScheme signs the URL, and the fields of a form; of another body the URL holds a digest.
 var twilioScheme = &signed{
 	sig: "X-Twilio-Signature", alg: hmacSHA1, enc: base64Encoding, message: []string{"{sig.url}{sig.built}"},
-	urls: twilioURLs, prepare: twilioBody,
+	urls: twilioURLs, prepare: twilioBody, shape: shapeTwilio,
 }
 
 const twilioSettings = "X-Twilio-Webhooks-Signature-Settings"
 
 // twilioBody builds what follows the URL.
 func twilioBody(in *input) Reason {
+	in.built = []byte{}
 	if lines := in.r.Header[twilioSettings]; len(lines) > 0 {
 		if len(lines) > 1 {
 			return ReasonRepeated
@@ -32,7 +32,7 @@ func twilioBody(in *input) Reason {
 		sum := sha256.Sum256(in.r.Body)
 		given, ok := decodeHex(nil, sums[0])
 		// The parameter is signed with the URL, so a wrong one is a changed body and nothing that a time could tell about.
-		if len(sums) > 1 || !ok || hex.EncodeToString(given) != hex.EncodeToString(sum[:]) {
+		if len(sums) > 1 || !ok || string(given) != string(sum[:]) {
 			return ReasonNoMatch
 		}
 		return ""
@@ -99,32 +99,48 @@ func twilioURLs(rawURL string) []string {
 	}
 	add(path)
 	if before, query, ok := strings.Cut(path, "?"); ok {
-		add(before + "?" + strings.ReplaceAll(query, "'", "%27"))
-		if again, ok := reencodeQuery(query, nodeEscape); ok {
+		add(before + "?" + normalQuery(query))
+		if again, ok := regroupQuery(query); ok {
 			add(before + "?" + again)
 		}
 	}
 	return urls
 }
 
-func reencodeQuery(query string, escape func(string) string) (string, bool) {
+// normalQuery escapes what the WHATWG URL standard does in a query.
+func normalQuery(query string) string {
 	var b strings.Builder
-	for i, item := range strings.Split(query, "&") {
-		key, value, _ := strings.Cut(item, "=")
-		k, err := url.QueryUnescape(key)
-		if err != nil {
-			return "", false
+	for i := range len(query) {
+		if c := query[i]; c <= ' ' || c >= 0x7f || strings.IndexByte("\"#<>'", c) >= 0 {
+			b.WriteString(percentByte(c))
+		} else {
+			b.WriteByte(c)
 		}
-		v, err := url.QueryUnescape(value)
-		if err != nil {
-			return "", false
-		}
-		if i > 0 {
-			b.WriteByte('&')
-		}
-		b.WriteString(escape(k) + "=" + escape(v))
 	}
-	return b.String(), true
+	return b.String()
+}
+
+// regroupQuery parses and writes a query as Node's querystring does: values of a name that is repeated come together.
+func regroupQuery(query string) (string, bool) {
+	pairs, ok := formPairs([]byte(query))
+	if !ok {
+		return "", false
+	}
+	var names []string
+	values := map[string][]string{}
+	for _, p := range pairs {
+		if values[p.key] == nil {
+			names = append(names, p.key)
+		}
+		values[p.key] = append(values[p.key], p.value)
+	}
+	var items []string
+	for _, name := range names {
+		for _, value := range values[name] {
+			items = append(items, nodeEscape(name)+"="+nodeEscape(value))
+		}
+	}
+	return strings.Join(items, "&"), true
 }
 
 // nodeEscape escapes as JavaScript's encodeURIComponent does.
@@ -134,19 +150,21 @@ func nodeEscape(s string) string {
 
 // escapeExcept percent-encodes all bytes but letters, digits and those given.
 func escapeExcept(s, keep string) string {
-	const digits = "0123456789ABCDEF"
 	var b strings.Builder
 	for i := range len(s) {
 		switch c := s[i]; {
 		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', strings.IndexByte(keep, c) >= 0:
 			b.WriteByte(c)
 		default:
-			b.WriteByte('%')
-			b.WriteByte(digits[c>>4])
-			b.WriteByte(digits[c&15])
+			b.WriteString(percentByte(c))
 		}
 	}
 	return b.String()
+}
+
+func percentByte(c byte) string {
+	const digits = "0123456789ABCDEF"
+	return string([]byte{'%', digits[c>>4], digits[c&15]})
 }
 
 // sortedForm builds the names and values of a form in the order of their names, as they are decoded.
@@ -166,7 +184,7 @@ func sortedFormWith(in *input, compare func(a, b string) int, distinct bool) Rea
 	if distinct {
 		pairs = slices.Compact(pairs)
 	}
-	in.built = in.built[:0]
+	in.built = []byte{}
 	for _, p := range pairs {
 		in.built = append(append(in.built, p.key...), p.value...)
 	}

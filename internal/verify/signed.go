@@ -48,6 +48,9 @@ type signed struct {
 	window
 	// fixed headers must have the value given where they are present.
 	fixed []fixedHeader
+	// shape and sends make any event into a request like the provider's, to sign.
+	shape func(r *Request)
+	sends map[string]string
 	// account is a header that must name the account that the option user_id says.
 	account string
 	// keysURL is where public keys are fetched when no secret is configured.

@@ -53,7 +53,7 @@ var fieldsRows = []row{
 	},
 	{
 		id: "treezor", name: "Treezor", docs: "https://docs.treezor.com/guide/webhooks/integrity-checks.html", secret: "the webhook secret", sender: true,
-		scheme:  &signed{sig: "/object_payload_signature", enc: base64Encoding, message: []string{"{sig.built}"}, prepare: treezorPayload},
+		scheme:  &signed{sig: "/object_payload_signature", enc: base64Encoding, message: []string{"{sig.built}"}, prepare: treezorPayload, shape: shapeTreezor},
 		eventID: "/webhook_id", idStable: true, eventType: "/webhook", accepted: Answer{Status: 200}, traps: "Only object_payload is signed.",
 	},
 	{

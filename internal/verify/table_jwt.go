@@ -5,7 +5,7 @@ import "time"
 // jwtRows send a JWT. Whether it covers the body is for each of them to say.
 var jwtRows = []row{
 	{
-		id: "jwt", name: "JWT, described by options", generic: true, secret: "the HMAC secret, or the public key as PEM, JWK or key set; without it jwks_url", secretOptional: true, keyless: true,
+		id: "jwt", name: "JWT, described by options", generic: true, secret: "the HMAC secret, or the public key as PEM, JWK or key set; without it jwks_url", secretOptional: true, keyless: true, sender: true,
 		scheme:  jwtScheme{header: "Authorization", algorithms: []string{"HS256"}, chosen: true, leeway: 5 * time.Second},
 		options: []string{"header", "algorithms", "issuer", "audience", "body_claim", "jwks_url", "tolerance", "event_id", "event_type"},
 		traps:   "Without body_claim the body is not covered.",

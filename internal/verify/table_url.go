@@ -15,7 +15,7 @@ var urlRows = []row{
 	},
 	{
 		id: "mandrill", name: "Mailchimp Transactional (Mandrill)", docs: "https://mailchimp.com/developer/transactional/guides/track-respond-activity-webhooks/", secret: "the webhook key",
-		scheme:   &signed{sig: "X-Mandrill-Signature", alg: hmacSHA1, enc: base64Encoding, message: []string{"{sig.url}{sig.built}"}, prepare: sortedForm},
+		scheme:   &signed{sig: "X-Mandrill-Signature", alg: hmacSHA1, enc: base64Encoding, message: []string{"{sig.url}{sig.built}"}, prepare: sortedForm, shape: shapeMandrill},
 		accepted: Answer{Status: 200}, handshakes: []handshake{headOK},
 		traps: "Give the URL to Mandrill exactly as it is reached. One request holds many events in the form field mandrill_events.",
 	},
@@ -60,6 +60,7 @@ var urlRows = []row{
 			sig: "X-Contentful-Signature", ts: "X-Contentful-Timestamp", unit: milliseconds, prepare: contentfulMessage,
 			// A request that is exactly 30 seconds old is refused by Contentful's own library.
 			message: []string{"{sig.built}{sig.body}"}, window: window{past: 30*time.Second - 1},
+			sends: map[string]string{"X-Contentful-Signed-Headers": "x-contentful-signed-headers,x-contentful-timestamp"},
 		},
 		minSecret: 64, eventID: "/sys/id + /sys/version", eventType: "X-Contentful-Topic", methods: []string{"POST", "PUT", "PATCH", "GET", "DELETE"},
 		traps: "A signature is valid for 30 seconds; write tolerance 5m when clocks differ.",
@@ -78,6 +79,7 @@ var urlRows = []row{
 		id: "plivo", name: "Plivo (signature v3)", docs: "https://www.plivo.com/docs/voice/concepts/signature-validation/", secret: "the auth token",
 		scheme: &signed{
 			sig: "X-Plivo-Signature-V3", list: ",", enc: base64Encoding, prepare: plivoMessage,
+			sends:   map[string]string{"X-Plivo-Signature-V3-Nonce": "12345678901234567890"},
 			message: []string{"{sig.built}.{sig.header.X-Plivo-Signature-V3-Nonce}"},
 		},
 		methods: []string{"POST", "GET"}, eventType: "form:Event | form:CallStatus | form:Status",
