@@ -61,12 +61,12 @@ func parseCertificates(text []byte) ([]*x509.Certificate, error) {
 		text = rest
 		cert, err := x509.ParseCertificate(block.Bytes)
 		if err != nil {
-			return nil, errors.New("certificate cannot be read; give it as PEM")
+			return nil, errors.New("it cannot be read; give it as PEM")
 		}
 		certs = append(certs, cert)
 	}
 	if len(certs) == 0 {
-		return nil, errors.New("certificate is not PEM text")
+		return nil, errors.New("it is not PEM text")
 	}
 	return certs, nil
 }

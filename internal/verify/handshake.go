@@ -152,6 +152,6 @@ func onlyWith(header string, without ...string) func(r *Request) bool {
 
 // tokenMatches reports whether the request knows the token that is configured, if one is.
 func (h *hand) tokenMatches(given string) bool {
-	want := h.v.options["verify_token"]
+	want := h.v.hidden("verify_token")
 	return want == "" || equalText(want, given)
 }

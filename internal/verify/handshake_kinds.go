@@ -377,7 +377,7 @@ var (
 	vercelVerify = handshake{
 		method: http.MethodPost, says: "an unsigned request: x-vercel-verify is answered, if verify_header is set", may: onlyWith("", "X-Vercel-Signature"),
 		answer: func(h *hand) (Answer, bool) {
-			token := h.v.options["verify_header"]
+			token := h.v.hidden("verify_header")
 			if token == "" {
 				return Answer{}, false
 			}

@@ -78,11 +78,11 @@ func parseTemplate(s string, options Options) (template, error) {
 		}
 		name, tail, ok := strings.Cut(after, "}")
 		if !ok {
-			return nil, fmt.Errorf("template %q has a {sig. without a }", s)
+			return nil, fmt.Errorf("%q has a {sig. without a }", s)
 		}
 		p, err := parsePart(name, options)
 		if err != nil {
-			return nil, fmt.Errorf("template %q: %w", s, err)
+			return nil, err
 		}
 		t = append(t, p)
 		rest = tail

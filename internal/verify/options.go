@@ -33,14 +33,14 @@ var optionWords = []OptionWord{
 	{Name: "timestamp_key", Value: "<key>", Says: "the signed time is in the signature header, under this key", check: checkToken},
 	{Name: "separator", Value: "<text>", Says: "between several signatures or pairs in the header; a comma by default for pairs", check: checkAny},
 	{Name: "prefix", Value: "<text>", Says: "what stands before each signature; by default <algorithm>= may, in hex; \"\" for nothing", check: checkPrefix},
-	{Name: "algorithm", Value: strings.Join(hmacNames, "|"), Says: "of the HMAC or digest; sha256 by default", check: oneOf("algorithm", hmacNames)},
-	{Name: "encoding", Value: strings.Join(encodingNames, "|"), Says: "of the signature; hex by default", check: oneOf("encoding", encodingNames)},
+	{Name: "algorithm", Value: strings.Join(hmacNames, "|"), Says: "of the HMAC or digest; sha256 by default", check: oneOf(hmacNames)},
+	{Name: "encoding", Value: strings.Join(encodingNames, "|"), Says: "of the signature; hex by default", check: oneOf(encodingNames)},
 	{Name: "template", Value: "<text>", Says: "what is signed, as in {sig.timestamp}.{sig.body}; {sig.body} by default", check: checkTemplate},
 	{Name: "timestamp_header", Value: "<header>", Says: "the header that holds the signed time", check: checkHeader},
-	{Name: "timestamp_unit", Value: strings.Join(timeUnitNames, "|"), Says: "of the signed time; s by default", check: oneOf("timestamp_unit", timeUnitNames)},
+	{Name: "timestamp_unit", Value: strings.Join(timeUnitNames, "|"), Says: "of the signed time; s by default", check: oneOf(timeUnitNames)},
 	{Name: "tolerance", Value: "<duration>", Says: "how far the signed time may be from now, either way; 5m by default", check: checkTolerance},
 	{Name: "id_header", Value: "<header>", Says: "the header that holds the message's signed id", check: checkHeader},
-	{Name: "key_encoding", Value: strings.Join(keyFormNames, "|"), Says: "of the secret; utf8 by default, which takes it as it is", check: oneOf("key_encoding", keyFormNames)},
+	{Name: "key_encoding", Value: strings.Join(keyFormNames, "|"), Says: "of the secret; utf8 by default, which takes it as it is", check: oneOf(keyFormNames)},
 	{Name: "header", Value: "<header>", Says: "the header that holds the token", check: checkHeader},
 	{Name: "query", Value: "<parameter>", Says: "the query parameter that holds the token", check: checkToken},
 	{Name: "algorithms", Value: "<algorithm>...", List: true, Says: "of the JWT that are accepted, as in RS256", check: checkJWTAlgorithms},
@@ -54,7 +54,7 @@ var optionWords = []OptionWord{
 	{Name: "verify_header", Value: "<text>", Secret: true, Says: "the token to answer the registration request with", check: checkPrefix},
 	{Name: "app_key", Value: "<text>", Says: "the key of the application, which is signed too", check: checkAny},
 	{Name: "user_id", Value: "<text>", Says: "the account at the provider that requests must come from", check: checkAny},
-	{Name: "legacy", Value: "on|off", Says: "accept the provider's older scheme instead", check: oneOf("legacy", []string{"on", "off"})},
+	{Name: "legacy", Value: "on|off", Says: "accept the provider's older scheme instead", check: oneOf([]string{"on", "off"})},
 	{Name: "event_id", Value: "<place>", Says: "where the event's id stands: a header, /json/pointer, form:field or query:parameter", check: checkPlace},
 	{Name: "event_type", Value: "<place>", Says: "where the event's type stands, as for event_id", check: checkPlace},
 }
@@ -120,7 +120,7 @@ func (o Options) check(r *row) (Options, error) {
 			return nil, fmt.Errorf("it takes no %s; it takes %s", name, strings.Join(takes, ", "))
 		}
 		if err := wordOf(word).check(value); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		out[word] = value
 	}
@@ -130,6 +130,18 @@ func (o Options) check(r *row) (Options, error) {
 		}
 	}
 	return out, nil
+}
+
+// secret takes the options that must not be shown out of o.
+func (o Options) secret() Options {
+	hidden := Options{}
+	for _, w := range optionWords {
+		if value, ok := o[w.Name]; ok && w.Secret {
+			hidden[w.Name] = value
+			o[w.Name] = "(hidden)"
+		}
+	}
+	return hidden
 }
 
 // words returns the words that are set, sorted.
@@ -143,12 +155,10 @@ func (o Options) words() []string {
 }
 
 func (o Options) shown(word string) string {
-	switch w := wordOf(word); {
-	case w != nil && w.Secret:
-		return "(hidden)"
+	switch {
 	case word == "certificate":
 		return "(given)"
-	case strings.ContainsAny(o[word], " \t") || o[word] == "":
+	case strings.ContainsAny(o[word], " \t\r\n") || o[word] == "":
 		return fmt.Sprintf("%q", o[word])
 	}
 	return o[word]
@@ -156,7 +166,7 @@ func (o Options) shown(word string) string {
 
 func checkAny(value string) error {
 	if value == "" {
-		return errors.New("an option has an empty value; is its variable or file set?")
+		return errors.New("it is empty; is its variable or file set?")
 	}
 	return nil
 }
@@ -178,10 +188,10 @@ func checkToken(value string) error {
 // checkPrefix refuses what can never stand at the start of a header value, where every request would be refused.
 func checkPrefix(value string) error {
 	if !httpguts.ValidHeaderFieldValue(value) {
-		return fmt.Errorf("prefix %q cannot stand in a header", value)
+		return fmt.Errorf("%q cannot stand in a header", value)
 	}
 	if strings.TrimLeft(value, " \t") != value {
-		return errors.New("prefix begins with a blank, which HTTP takes off header values")
+		return errors.New("it begins with a blank, which HTTP takes off header values")
 	}
 	return nil
 }
@@ -192,14 +202,14 @@ func checkTemplate(value string) error {
 		return err
 	}
 	if t.has(secretPart) || t.has(builtPart) || t.has(optionPart) {
-		return errors.New("template may not hold {sig.secret}, {sig.built} or {sig.option.…}")
+		return errors.New("it may not hold {sig.secret}, {sig.built} or {sig.option.…}")
 	}
 	for _, kind := range []partKind{bodyPart, bodySHA256Part, bodySHA256Base64Part, bodySHA256RawPart} {
 		if t.has(kind) {
 			return nil
 		}
 	}
-	return errors.New("template does not hold {sig.body} or a digest of it, so that anyone could change the body")
+	return errors.New("it does not hold {sig.body} or a digest of it, so that anyone could change the body")
 }
 
 func checkTolerance(value string) error {
@@ -220,11 +230,11 @@ func checkPlace(value string) error {
 	return err
 }
 
-func oneOf(word string, from []string) func(string) error {
+func oneOf(from []string) func(string) error {
 	return func(value string) error {
 		if slices.Contains(from, value) {
 			return nil
 		}
-		return fmt.Errorf("unknown %s %q; choose from %s", word, value, strings.Join(from, ", "))
+		return fmt.Errorf("%q is unknown; choose from %s", value, strings.Join(from, ", "))
 	}
 }

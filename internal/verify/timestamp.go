@@ -97,7 +97,7 @@ func (w window) check(t, now time.Time) Reason {
 func parseTolerance(s string) (time.Duration, error) {
 	d, err := time.ParseDuration(s)
 	if err != nil || d <= 0 {
-		return 0, fmt.Errorf("tolerance %q is not a positive duration such as 5m", s)
+		return 0, fmt.Errorf("%q is not a positive duration such as 5m", s)
 	}
 	return d, nil
 }

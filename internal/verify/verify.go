@@ -77,7 +77,9 @@ type Verifier struct {
 	facts   facts
 	// secretAt keeps the secrets out of reach of formatting verbs and encoders.
 	secretAt func(i int) string
-	fetch    Fetcher
+	// hidden returns options that are secrets, too.
+	hidden func(word string) string
+	fetch  Fetcher
 }
 
 // scheme describes how a provider proves its requests. compile makes it ready for one set of secrets and options.
@@ -101,10 +103,15 @@ type compilation struct {
 	secrets []string
 	options Options
 	fetch   Fetcher
+	// anyTime accepts any signed time, to find out what else is wrong.
+	anyTime bool
 }
 
 // window returns the row's window as the options change it.
 func (c *compilation) window(w window) window {
+	if c.anyTime {
+		return window{past: unbounded, future: unbounded}
+	}
 	if d, err := parseTolerance(c.options["tolerance"]); err == nil {
 		return window{past: d, future: d}
 	}
@@ -146,7 +153,11 @@ func build(r *row, secrets []string, o Options, fetch Fetcher) (*Verifier, error
 	if r.secretOptional && len(secrets) > 0 && secrets[0] == "" {
 		secrets = nil
 	}
-	v := &Verifier{row: r, options: o, secrets: len(secrets), fetch: fetch, secretAt: func(i int) string { return secrets[i] }}
+	hidden := o.secret()
+	v := &Verifier{
+		row: r, options: o, secrets: len(secrets), fetch: fetch,
+		secretAt: func(i int) string { return secrets[i] }, hidden: func(word string) string { return hidden[word] },
+	}
 	if v.facts, err = newFacts(r, o); err != nil {
 		return nil, err
 	}
@@ -221,6 +232,9 @@ func (v *Verifier) String() string {
 	}
 	return b.String()
 }
+
+// GoString keeps %#v from looking further.
+func (v *Verifier) GoString() string { return v.String() }
 
 // acceptAll is for providers that prove nothing.
 type acceptAll struct{}
