@@ -154,7 +154,7 @@ func (v *VerifyConfig) validate() error {
 	case v.Provider == "":
 		return errors.New("verify needs a provider")
 	case v.Provider == providerNone:
-		if len(v.Secrets) > 0 || opts != (verify.Options{}) {
+		if len(v.Secrets) > 0 || len(opts) > 0 {
 			return errors.New("verify none takes no secret and no options")
 		}
 		return nil
@@ -163,7 +163,8 @@ func (v *VerifyConfig) validate() error {
 		for _, p := range verify.Providers() {
 			known = append(known, p.ID)
 		}
-		return fmt.Errorf("unknown provider '%s'%s", v.Provider, suggest(v.Provider, known))
+		// There are too many to name them all.
+		return fmt.Errorf("unknown provider '%s'%s", v.Provider, or(meant(v.Provider, known), "; caddy anvil providers lists all, and hmac describes one of your own"))
 	case len(v.Secrets) == 0:
 		return fmt.Errorf("verify %s needs a secret; is an environment variable empty?", v.Provider)
 	}
@@ -178,20 +179,19 @@ func (v *VerifyConfig) validate() error {
 				i+1, v.Provider)
 		}
 	}
-	if opts != (verify.Options{}) {
-		// Only the options are asked about: the secrets may still be placeholders.
-		if _, err := verify.New(v.Provider, []string{"0123456789abcdef"}, opts); err != nil {
-			return err
-		}
-	}
-	return nil
+	return verify.CheckOptions(v.Provider, opts)
 }
 
 // options are the words of the generic scheme.
 func (v *VerifyConfig) options() verify.Options {
-	o := verify.Options{SignatureHeader: v.SignatureHeader, Algorithm: v.Algorithm, Encoding: v.Encoding}
+	o := verify.Options{}
+	for word, value := range map[string]string{"signature_header": v.SignatureHeader, "algorithm": v.Algorithm, "encoding": v.Encoding} {
+		if value != "" {
+			o[word] = value
+		}
+	}
 	if v.Prefix != nil {
-		o.Prefix, o.PrefixSet = *v.Prefix, true
+		o["prefix"] = *v.Prefix
 	}
 	return o
 }

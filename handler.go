@@ -136,7 +136,14 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, began time.Time)
 	if no != nil {
 		return none, no
 	}
-	verdict, by := s.verify(&verify.Request{Header: r.Header, Body: body}, began)
+	sent := s.payload(r, body, clientIP)
+	verdict, by := s.verify(r.Context(), &verify.Request{
+		Method: r.Method, URL: sent.Scheme + "://" + sent.Host + sent.URI, Header: r.Header, Body: body,
+	}, began)
+	// What is our own fault must not look like the sender's: many providers give up on a 401.
+	if verdict.Reason == verify.ReasonKeyUnavailable || verdict.Reason == verify.ReasonNoSecret {
+		return none, &refusal{status: http.StatusServiceUnavailable, code: "not_ready", reason: string(verdict.Reason), retry: busyRetry}
+	}
 	if !verdict.OK {
 		return none, &refusal{status: http.StatusUnauthorized, code: "invalid_signature", reason: string(verdict.Reason)}
 	}
@@ -146,7 +153,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, began time.Time)
 			return none, &refusal{status: http.StatusTooManyRequests, code: "rate_limited", reason: "rate_limit_source", retry: retry}
 		}
 	}
-	return s.store(h.app, r, body, clientIP, verdict, by)
+	return s.store(h.app, r, sent, verdict, by)
 }
 
 // readBody reads the body under the limits. The caller releases what was reserved.
@@ -199,7 +206,7 @@ func tooLarge(r *http.Request, word string, limit int64) *refusal {
 }
 
 // store commits what was verified, whether or not the sender still waits: it may have hung up after sending.
-func (s *source) store(app *App, r *http.Request, body []byte, clientIP string, verdict verify.Verdict, by *verify.Verifier) (store.Accepted, *refusal) {
+func (s *source) store(app *App, r *http.Request, sent *event.Payload, verdict verify.Verdict, by *verify.Verifier) (store.Accepted, *refusal) {
 	to := app.openStore()
 	if to == nil {
 		return store.Accepted{}, &refusal{status: http.StatusServiceUnavailable, code: "not_ready", retry: busyRetry}
@@ -210,7 +217,7 @@ func (s *source) store(app *App, r *http.Request, body []byte, clientIP string, 
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), acceptTimeout)
 	defer cancel()
-	accepted, err := s.accept(ctx, to, s.payload(r, body, clientIP), verdict, by, tenant, r.Header)
+	accepted, err := s.accept(ctx, to, sent, verdict, by, tenant, r.Header)
 	if err == nil {
 		return accepted, nil
 	}

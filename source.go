@@ -40,6 +40,7 @@ type source struct {
 	log   *zap.Logger
 
 	verifiers []*verify.Verifier // empty: verify none
+	fetch     verify.Fetcher
 	proof     string             // how it verifies, for logs
 	keyKind   string
 	keys      *ingress.Keys // nil: dedupe off
@@ -72,6 +73,7 @@ func newSource(cfg *SourceConfig, maxPending int, log, flood *zap.Logger) (*sour
 		inFlight: ingress.NewInFlight(int64(or(cfg.MaxInFlight, defaultMaxInFlight)), or(cfg.MaxInFlightBytes, defaultMaxInFlightBytes)),
 		respond:  RespondConfig{Status: http.StatusAccepted},
 		cut:      slices.Clone(neverStored),
+		fetch:    verify.NewHTTPFetcher(nil, time.Now),
 	}
 	for i := range cfg.Verify {
 		if err := s.addVerifier(&cfg.Verify[i], log); err != nil {
@@ -121,7 +123,7 @@ func (s *source) addVerifier(c *VerifyConfig, log *zap.Logger) error {
 	if err != nil {
 		return err
 	}
-	v, err := verify.New(c.Provider, secrets, c.options())
+	v, err := verify.New(c.Provider, secrets, c.options(), s.fetch)
 	if err != nil {
 		return err
 	}
@@ -143,7 +145,7 @@ func (s *source) addVerifier(c *VerifyConfig, log *zap.Logger) error {
 			"(servers > expected_underscore_headers, expected_dot_headers)", zap.String("header", c.SignatureHeader))
 	}
 	s.verifiers = append(s.verifiers, v)
-	s.cut = append(s.cut, v.Carries()...)
+	s.cut = append(s.cut, v.Carries().Headers...)
 	return nil
 }
 
@@ -266,13 +268,13 @@ func (s *source) missingHeader(h http.Header) bool {
 
 // verify tries the ways of proof in order. The reason of a refusal is that of the one that came furthest: one whose
 // header is there says more than one whose header is missing.
-func (s *source) verify(r *verify.Request, now time.Time) (verify.Verdict, *verify.Verifier) {
+func (s *source) verify(ctx context.Context, r *verify.Request, now time.Time) (verify.Verdict, *verify.Verifier) {
 	if len(s.verifiers) == 0 {
 		return verify.Verdict{OK: true}, nil
 	}
 	worst := verify.Verdict{Reason: verify.ReasonMissing}
 	for _, v := range s.verifiers {
-		verdict := v.Verify(r, now)
+		verdict := v.Verify(ctx, r, now)
 		if verdict.OK {
 			return verdict, v
 		}
@@ -290,7 +292,8 @@ func (s *source) accept(ctx context.Context, to store.Store, payload *event.Payl
 		Jobs:  make([]store.NewJob, len(s.jobs)),
 	}
 	if by != nil {
-		a.Event.Type, a.Event.ProviderID = by.EventFacts(h)
+		r := &verify.Request{Method: payload.Method, URL: payload.Scheme + "://" + payload.Host + payload.URI, Header: h, Body: payload.Body}
+		a.Event.Type, a.Event.ProviderID = by.EventType(r), by.EventID(r)
 	}
 	if s.keys != nil {
 		key, _ := s.keys.Of(verdict.Signature, h, payload.Body)
