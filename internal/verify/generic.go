@@ -12,7 +12,7 @@ func (genericHMAC) compile(c *compilation) (checker, error) {
 	}
 	s.alg = hmacByName(orText(c.options["algorithm"], hmacSHA256.name))
 	s.key = keyFormByName(orText(c.options["key_encoding"], utf8Key.name))
-	if _, given := c.options["prefix"]; !given && s.enc == hexEncoding {
+	if _, given := c.options["prefix"]; !given && s.enc == hexEncoding && s.sigKey == "" {
 		s.prefix, s.bare = s.alg.name+"=", true
 	}
 	return s.compile(c)

@@ -302,8 +302,8 @@ func (c *signedChecker) decode(st *state, alg *algorithm) (wellFormed bool) {
 }
 
 func canonical(alg *algorithm, digest []byte) string {
-	text := make([]byte, 0, len(alg.name)+1+2*maxDigest)
-	text = append(text, alg.name...)
+	var room [2*maxDigest + 32]byte
+	text := append(room[:0], alg.name...)
 	text = append(text, '=')
 	return string(hex.AppendEncode(text, digest))
 }

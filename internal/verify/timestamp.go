@@ -84,11 +84,11 @@ func (w window) or() window {
 }
 
 func (w window) check(t, now time.Time) Reason {
-	age := now.Sub(t)
+	// Differences of times saturate at 292 years, which milliseconds taken as seconds are beyond, so times are compared.
 	switch {
-	case w.past != unbounded && age > w.past:
+	case w.past != unbounded && t.Before(now.Add(-w.past)):
 		return ReasonTooOld
-	case w.future != unbounded && -age > w.future:
+	case w.future != unbounded && t.After(now.Add(w.future)):
 		return ReasonTooNew
 	}
 	return ""
