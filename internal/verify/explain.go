@@ -233,6 +233,9 @@ var urlChanges = []struct {
 	make       func(r *Request) string
 }{
 	{"url_forwarded", "the URL of the X-Forwarded headers: add the proxy to trusted_proxies, or set public_url", func(r *Request) string {
+		if r.Header.Get("X-Forwarded-Host")+r.Header.Get("X-Forwarded-Proto") == "" {
+			return ""
+		}
 		host, uri := splitURL(r.URL)
 		return orText(r.Header.Get("X-Forwarded-Proto"), "https") + "://" + orText(r.Header.Get("X-Forwarded-Host"), host) + uri
 	}},

@@ -99,8 +99,11 @@ type prefixForm struct {
 
 func prefixForms(prefix string, alg *algorithm) []prefixForm {
 	return []prefixForm{
-		{prefix, "", false}, {"", "without the prefix", false}, {alg.name + "=", "with the prefix " + alg.name + "=", false},
-		{"v1=", "with the prefix v1=", false}, {prefix + " ", "with a blank behind the prefix", false},
+		{prefix, "", false},
+		{"", "without the prefix", false},
+		{alg.name + "=", "with the prefix " + alg.name + "=", false},
+		{"v1=", "with the prefix v1=", false},
+		{prefix + " ", "with a blank behind the prefix", false},
 	}
 }
 

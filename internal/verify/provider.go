@@ -229,6 +229,9 @@ func (s *signed) describe(p *Provider) {
 
 // dedupe is the rule that recognises a repeated event however the provider repeats it.
 func (r *row) dedupe() string {
+	if _, ok := r.scheme.(genericHMAC); ok {
+		return "signature"
+	}
 	switch s, ok := r.scheme.(*signed); {
 	case r.eventID != "" && r.idStable && r.idSigned:
 		return "event_id"
