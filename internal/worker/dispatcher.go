@@ -172,7 +172,9 @@ func (d *dispatcher) begin(token event.ID, jobs []store.ClaimedJob) {
 		// Not of any caller's context: an attempt ends by its outcome, or by being cut.
 		ctx, cut := context.WithCancel(context.Background())
 		job := &jobs[i].Job
-		h := &held{ClaimedJob: jobs[i], cut: cut, lease: store.Lease{Job: job.ID, Token: token, Attempt: job.Attempts}}
+		h := &held{ClaimedJob: jobs[i], cut: cut, lease: store.Lease{
+			Job: job.ID, Token: token, Attempt: job.Attempts, Lane: store.LaneID{Queue: job.Queue, Endpoint: job.Endpoint},
+		}}
 		d.mu.Lock()
 		d.jobs[h.lease] = h
 		d.busy[job.Endpoint]++
