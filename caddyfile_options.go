@@ -1,9 +1,9 @@
 package anvil
 
 import (
-	"strings"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig"

@@ -93,7 +93,7 @@ func (d *dispatcher) claimFrom(r *ruling, asked []store.LaneID) {
 			return
 		}
 		if len(got.Jobs) == 0 {
-			d.notLaterThan(d.every.Poll / 4) // a store that has more and gives nothing must not make us spin
+			d.notLaterThan(d.every.Poll / 2) // a store that has more and gives nothing must not make us spin
 			return
 		}
 		// A lane took all that it had slots for, and its remaining jobs hide when the other lanes are next due. Without

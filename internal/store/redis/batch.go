@@ -38,7 +38,7 @@ type op struct {
 
 // batcher sends the calls that come together in one pipeline. A lone call leaves at once: there is no timer.
 type batcher struct {
-	send func(group []*op)
+	send func(ctx context.Context, group []*op)
 
 	mu      sync.Mutex
 	waiting []*op
@@ -47,7 +47,7 @@ type batcher struct {
 	idle    sync.Cond
 }
 
-func newBatcher(send func([]*op)) *batcher {
+func newBatcher(send func(context.Context, []*op)) *batcher {
 	b := &batcher{send: send}
 	b.idle.L = &b.mu
 	return b
@@ -73,7 +73,7 @@ func (b *batcher) fly() {
 		if group == nil {
 			return
 		}
-		b.send(group)
+		b.send(context.Background(), group) // of no caller: each of them may leave
 		for _, o := range group {
 			close(o.done)
 		}
@@ -129,6 +129,28 @@ func (s *Store) runDurable(ctx context.Context, sc *script, keys []string, args 
 	return s.call(ctx, &op{script: sc, durable: s.o.Replicas > 0}, keys, args)
 }
 
+// ask is run for what only reads: outside the groups, so that a large answer holds up nobody.
+func (s *Store) ask(ctx context.Context, sc *script, keys []string, args ...any) (reply any, err error) {
+	err = s.read(ctx, sc.name, func(ctx context.Context) error {
+		o := &op{script: sc}
+		s.address(o, keys, args)
+		s.sendGroup(ctx, []*op{o})
+		reply = o.reply
+		return o.err
+	})
+	return reply, err
+}
+
+// address fills in keys and arguments.
+func (s *Store) address(o *op, keys []string, args []any) {
+	o.keys = make([]string, 0, len(o.script.keys)+len(keys))
+	for _, name := range o.script.keys {
+		o.keys = append(o.keys, s.keys.of(name))
+	}
+	o.keys = append(o.keys, keys...)
+	o.args = append(append(make([]any, 0, 1+len(args)), s.offset.Load()), args...)
+}
+
 func (s *Store) call(ctx context.Context, o *op, keys []string, args []any) (any, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -137,12 +159,7 @@ func (s *Store) call(ctx context.Context, o *op, keys []string, args []any) (any
 	limited, cancel := context.WithTimeout(ctx, 2*s.o.AcceptTimeout)
 	defer cancel()
 	o.gone, o.done = limited.Done(), make(chan struct{})
-	o.keys = make([]string, 0, len(o.script.keys)+len(keys))
-	for _, name := range o.script.keys {
-		o.keys = append(o.keys, s.keys.of(name))
-	}
-	o.keys = append(o.keys, keys...)
-	o.args = append(append(make([]any, 0, 1+len(args)), s.offset.Load()), args...)
+	s.address(o, keys, args)
 	if err := s.batch.add(o); err != nil {
 		return nil, err
 	}
@@ -160,8 +177,8 @@ func (s *Store) call(ctx context.Context, o *op, keys []string, args []any) (any
 }
 
 // sendGroup sends a group by the scripts' hashes, and once more by their texts those that Redis did not know.
-func (s *Store) sendGroup(group []*op) {
-	ctx, cancel := context.WithTimeout(context.Background(), s.o.AcceptTimeout)
+func (s *Store) sendGroup(ctx context.Context, group []*op) {
+	ctx, cancel := context.WithTimeout(ctx, s.o.AcceptTimeout)
 	defer cancel()
 	unknown := s.pipeline(ctx, group, func(p redis.Pipeliner, o *op) *redis.Cmd {
 		return p.EvalSha(ctx, o.script.sha, o.keys, o.args...)

@@ -1,6 +1,7 @@
 package redis_test
 
 import (
+	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -14,19 +15,25 @@ import (
 func TestConformanceOnOneServer(t *testing.T) {
 	server := redistest.Start(t)
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
-	storetest.Run(t, harness(func() redis.Options { return redis.Options{Addr: server.Addr()} }))
+	storetest.Run(t, harness(redis.Options{Addr: server.Addr()}))
 }
 
-// harness gives each test a prefix of its own.
-func harness(options func() redis.Options) storetest.Harness {
-	places := map[testing.TB]string{}
+func TestConformanceWithSentinel(t *testing.T) {
+	s := redistest.StartSentinel(t)
+	storetest.Run(t, harness(redis.Options{Master: s.MasterName(), Sentinels: s.Addrs(), Replicas: 1}))
+}
+
+func TestConformanceOnACluster(t *testing.T) {
+	c := redistest.StartCluster(t)
+	storetest.Run(t, harness(redis.Options{Cluster: c.Addrs()}))
+}
+
+// harness gives each test a prefix of its own, and so in a cluster a slot of its own.
+func harness(o redis.Options) storetest.Harness {
 	return storetest.Harness{Open: func(t testing.TB) store.Store {
 		t.Helper()
-		if places[t] == "" {
-			places[t] = t.Name()
-		}
-		o := options()
-		o.Prefix = places[t]
+		o := o
+		o.Prefix = strings.ReplaceAll(t.Name(), "/", ":")
 		return open(t, o)
 	}}
 }
@@ -37,5 +44,6 @@ func open(t testing.TB, o redis.Options) *redis.Store {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = s.Close() })
 	return s
 }

@@ -147,26 +147,26 @@ const scanAtLeast = 1000
 // may be newer than what the other lists have.
 func (s *Store) heads(ctx context.Context, lists []string, below int64, limit int) (page, error) {
 	chunk := max(1, min(store.PageScan/max(1, len(lists)), max(limit+1, scanAtLeast)))
-	tx := s.client.TxPipeline()
-	heads := make([]*redis.ZSliceCmd, len(lists))
-	for i, name := range lists {
-		by := &redis.ZRangeBy{Max: "(" + strconv.FormatInt(below, 10), Min: "-inf", Count: int64(chunk)}
-		heads[i] = tx.ZRevRangeByScoreWithScores(ctx, name, by)
-	}
 	p := page{last: true}
-	if _, err := tx.Exec(ctx); err != nil {
+	reply, err := s.ask(ctx, scriptHeads, lists, strconv.FormatInt(below, 10), chunk)
+	if err != nil {
 		return p, err
 	}
-	for _, head := range heads {
-		got := head.Val()
-		for _, z := range got {
-			member, _ := z.Member.(string)
-			if ids := idsOf(member); len(ids) == 1 {
-				p.entries = append(p.entries, entry{ids[0], int64(z.Score)})
+	heads, _ := reply.([]any)
+	for l := range heads {
+		head := list(heads, l)
+		last := int64(0)
+		for i := 0; i+1 < len(head); i += 2 {
+			at, err := strconv.ParseFloat(text(head, i+1), 64)
+			ids := idsOf(text(head, i))
+			if err != nil || len(ids) != 1 {
+				return p, errReply
 			}
+			last = int64(at)
+			p.entries = append(p.entries, entry{ids[0], last})
 		}
-		if len(got) == chunk {
-			p.last, p.from = false, max(p.from, int64(got[chunk-1].Score))
+		if len(head) == 2*chunk {
+			p.last, p.from = false, max(p.from, last)
 		}
 	}
 	p.entries = slices.DeleteFunc(p.entries, func(e entry) bool { return e.at < p.from })

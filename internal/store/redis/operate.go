@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/caddy-anvil/anvil/internal/event"
@@ -39,7 +40,7 @@ func (s *Store) Cancel(ctx context.Context, job event.ID) (bool, error) {
 	s.know(lane.Queue)
 	reply, err := s.runDurable(ctx, scriptCancel,
 		[]string{s.keys.due(lane), s.keys.wait(lane), s.keys.final(event.Cancelled), s.keys.ended(event.Cancelled, lane.Queue)},
-		idText(job), int(event.Cancelled), lane.Queue)
+		idText(job), int(event.Cancelled), lane.Queue, idText(uuid.New()))
 	if err == nil && reply == int64(-1) {
 		err = store.ErrNotFound
 	}

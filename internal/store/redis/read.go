@@ -13,53 +13,46 @@ import (
 )
 
 // Job implements store.Store.
-func (s *Store) Job(ctx context.Context, id event.ID) (job event.Job, ledger []event.Attempt, err error) {
-	err = s.read(ctx, "reading a job", func(ctx context.Context) error {
-		p := s.client.TxPipeline() // so that job and ledger are of one moment
-		raw, rows := p.HGet(ctx, s.keys.of("jobs"), idText(id)), p.HGet(ctx, s.keys.of("ledger"), idText(id))
-		if _, err := p.Exec(ctx); err != nil && !isNil(err) {
-			return err
-		}
-		if isNil(raw.Err()) {
-			return store.ErrNotFound
-		}
-		var err error
-		if job, _, err = parseJob(id, raw.Val()); err != nil {
-			return err
-		}
-		if job.Pruned {
-			return store.ErrPruned
-		}
-		ledger, err = parseLedger(rows.Val())
-		return err
-	})
-	return job, ledger, err
+func (s *Store) Job(ctx context.Context, id event.ID) (event.Job, []event.Attempt, error) {
+	reply, err := s.ask(ctx, scriptJob, nil, idText(id))
+	if err != nil {
+		return event.Job{}, nil, err
+	}
+	answer, _ := reply.([]any)
+	raw := text(answer, 0)
+	if raw == "" {
+		return event.Job{}, nil, store.ErrNotFound
+	}
+	job, _, err := parseJob(id, raw)
+	switch {
+	case err != nil:
+		return job, nil, s.fault("reading a job", err)
+	case job.Pruned:
+		return job, nil, store.ErrPruned
+	}
+	ledger, err := parseLedger(text(answer, 1))
+	return job, ledger, s.fault("reading a ledger", err)
 }
 
 // Event implements store.Store.
-func (s *Store) Event(ctx context.Context, id event.ID) (e event.Event, jobs []event.Job, err error) {
-	err = s.read(ctx, "reading an event", func(ctx context.Context) error {
-		p := s.client.TxPipeline()
-		raw, copies := p.Get(ctx, s.keys.event(id)), p.HGet(ctx, s.keys.of("replays"), idText(id))
-		if _, err := p.Exec(ctx); err != nil && !isNil(err) {
-			return err
-		}
-		if isNil(raw.Err()) {
-			return store.ErrNotFound
-		}
-		b, _ := raw.Bytes()
-		stored, err := parseEvent(id, b)
-		switch {
-		case err != nil:
-			return err
-		case stored.pruned:
-			return store.ErrPruned
-		}
-		e = stored.Event
-		jobs, err = s.loadJobs(ctx, append(stored.jobs, idsOf(copies.Val())...))
-		return err
-	})
-	return e, jobs, err
+func (s *Store) Event(ctx context.Context, id event.ID) (event.Event, []event.Job, error) {
+	reply, err := s.ask(ctx, scriptEvent, []string{s.keys.event(id)}, idText(id))
+	if err != nil {
+		return event.Event{}, nil, err
+	}
+	answer, _ := reply.([]any)
+	if len(answer) == 0 {
+		return event.Event{}, nil, store.ErrNotFound
+	}
+	e, err := parseEvent(id, []byte(text(answer, 0)))
+	switch {
+	case err != nil:
+		return event.Event{}, nil, s.fault("reading an event", err)
+	case e.pruned:
+		return event.Event{}, nil, store.ErrPruned
+	}
+	jobs, err := parseJobs(list(answer, 1))
+	return e.Event, jobs, s.fault("reading an event's jobs", err)
 }
 
 // loadJobs reads the jobs that are still there, in the order of the ids.

@@ -39,6 +39,9 @@ var (
 	scriptPrune    = newScript("prune", "meta", "jobs", "counts", "events", "replays", "ledger", "spent")
 	scriptForget   = newScript("forget", "meta", "jobs", "replays", "spent")
 	scriptCheck    = newScript("check", "meta")
+	scriptJob      = newScript("job", "meta", "jobs", "ledger")
+	scriptEvent    = newScript("event", "meta", "jobs", "replays")
+	scriptHeads    = newScript("heads", "meta")
 	scriptStats    = newScript("stats", "meta", "counts", "noted")
 )
 

@@ -22,7 +22,7 @@ const (
 	// what comes in before the next look.
 	fullAt = 0.9
 	// memoryEvery is the rest between two looks at the memory while webhooks come in; nobody looks while none come.
-	memoryEvery = 500 * time.Millisecond
+	memoryEvery  = 500 * time.Millisecond
 	inspectEvery = time.Minute
 	// pingEvery keeps proxies from dropping the silent connection that wakes us, and finds out when one did.
 	pingEvery = 10 * time.Second
