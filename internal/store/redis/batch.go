@@ -156,7 +156,7 @@ func (s *Store) call(ctx context.Context, o *op, keys []string, args []any) (any
 		return nil, err
 	}
 	// The wait is bounded here as well, since a call may stand in line behind groups that wait for a silent server.
-	limited, cancel := context.WithTimeout(ctx, 2*s.o.AcceptTimeout)
+	limited, cancel := context.WithTimeout(ctx, s.o.AcceptTimeout)
 	defer cancel()
 	o.gone, o.done = limited.Done(), make(chan struct{})
 	s.address(o, keys, args)

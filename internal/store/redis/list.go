@@ -50,7 +50,7 @@ func (s *Store) Jobs(ctx context.Context, f store.JobFilter) (jobs []event.Job, 
 		return nil, "", err
 	}
 	err = s.read(ctx, "listing jobs", func(ctx context.Context) error {
-		p, err := s.heads(ctx, lists, below, f.Limit)
+		p, err := s.heads(ctx, lists, below, scan(f.Limit, f != store.JobFilter{State: f.State, Limit: f.Limit, Cursor: f.Cursor}))
 		if err != nil {
 			return err
 		}
@@ -139,14 +139,19 @@ func walk[T any](p *page, limit int, load func([]event.ID) ([]T, error), id func
 	return found, nil
 }
 
-// scanAtLeast is how many entries of a list are read at once, if there are few lists: with short pages a rare match
-// behind many others would cost many.
-const scanAtLeast = 1000
+// scan is how many entries of each list a page looks at: one more than it needs when all match, and many when few may, so
+// that a rare match behind many others does not cost many short pages.
+func scan(limit int, selective bool) int {
+	if selective {
+		return max(limit+1, 2500)
+	}
+	return limit + 1
+}
 
 // heads merges the heads of lists. Where a list goes on behind what was read of it, the page ends: what comes next there
 // may be newer than what the other lists have.
-func (s *Store) heads(ctx context.Context, lists []string, below int64, limit int) (page, error) {
-	chunk := max(1, min(store.PageScan/max(1, len(lists)), max(limit+1, scanAtLeast)))
+func (s *Store) heads(ctx context.Context, lists []string, below int64, scan int) (page, error) {
+	chunk := max(1, min(store.PageScan/max(1, len(lists)), scan))
 	p := page{last: true}
 	reply, err := s.ask(ctx, scriptHeads, lists, strconv.FormatInt(below, 10), chunk)
 	if err != nil {
@@ -185,7 +190,7 @@ func (s *Store) Events(ctx context.Context, f store.EventFilter) (events []event
 		return nil, "", err
 	}
 	err = s.read(ctx, "listing events", func(ctx context.Context) error {
-		p, err := s.heads(ctx, []string{s.keys.of("events")}, below, f.Limit)
+		p, err := s.heads(ctx, []string{s.keys.of("events")}, below, scan(f.Limit, f.Source != "" || f.Tenant != ""))
 		if err != nil {
 			return err
 		}
