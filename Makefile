@@ -5,7 +5,7 @@ GOLANGCI = github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 XCADDY   = github.com/caddyserver/xcaddy/cmd/xcaddy@v0.4.5
 MODULE   = github.com/caddy-anvil/anvil
 
-.PHONY: help run build test bench lint fmt xcaddy
+.PHONY: help run build test redis bench lint fmt xcaddy
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -16,8 +16,11 @@ run: ## start Caddyfile.example: a receiver on :8080 and an upstream that shows 
 build: ## build Caddy with the plugin into bin/caddy
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/caddy ./cmd/caddy
 
-test: ## run every test with the race detector, the end-to-end tests included (needs a C compiler)
-	CGO_ENABLED=1 $(GO) test -race -timeout 20m ./...
+test: redis ## run every test with the race detector, the end-to-end tests included (needs a C compiler)
+	CGO_ENABLED=1 ANVIL_NEED_REDIS=1 $(GO) test -race -timeout 20m ./...
+
+redis: ## install redis-server and redis-sentinel for the tests where they are missing (apt-get or brew)
+	@.ci/redis
 
 bench: ## measure accept rate, latency and drain rate beside plain Caddy; ARGS=-quick for a short run
 	$(GO) run ./internal/bench $(ARGS)

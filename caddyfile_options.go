@@ -3,6 +3,7 @@ package anvil
 import (
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig"
@@ -70,6 +71,9 @@ func (c *AppConfig) parseStore(d *caddyfile.Dispenser) error {
 	known := make([]string, 0, 1)
 	for _, m := range caddy.GetModules("anvil.stores") {
 		known = append(known, m.ID.Name())
+	}
+	if strings.Contains(name, "://") { // not quoted: it may have a password
+		return d.Err("the store's kind comes before its address: store redis <url>")
 	}
 	if !slices.Contains(known, name) {
 		return d.Errf("'%s' is not a store%s", name, suggest(name, known))

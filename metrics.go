@@ -134,13 +134,20 @@ func (depthCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()
+	seen := map[string]bool{}
 	for _, e := range openEngines() {
-		for _, name := range e.configuredQueues() {
-			get(name)
+		// While a reload changes a shared store's connection, two engines are open on the same place.
+		place := e.store.Describe()
+		if seen[place] {
+			continue
 		}
+		seen[place] = true
 		stats, err := e.store.Stats(ctx)
 		if err != nil {
-			continue
+			continue // no figure rather than a wrong one
+		}
+		for _, name := range e.configuredQueues() {
+			get(name)
 		}
 		for i := range stats.Lanes {
 			l := &stats.Lanes[i]

@@ -19,6 +19,7 @@ func init() {
 	caddy.RegisterModule(new(Health))
 	caddy.RegisterModule(new(AdminAPI))
 	caddy.RegisterModule(new(SQLiteStore))
+	caddy.RegisterModule(new(RedisStore))
 
 	httpcaddyfile.RegisterGlobalOption("anvil", parseGlobalOption)
 	httpcaddyfile.RegisterHandlerDirective("anvil", parseDirective)

@@ -180,6 +180,8 @@ type Lease struct {
 	Job     event.ID
 	Token   event.ID
 	Attempt int
+	// Lane is the claimed job's, for stores that keep lanes apart.
+	Lane LaneID
 }
 
 // Finish is the outcome of one life.

@@ -93,7 +93,7 @@ func (d *dispatcher) claimFrom(r *ruling, asked []store.LaneID) {
 			return
 		}
 		if len(got.Jobs) == 0 {
-			d.notLaterThan(d.every.Poll / 4) // a store that has more and gives nothing must not make us spin
+			d.notLaterThan(d.every.Poll / 2) // a store that has more and gives nothing must not make us spin
 			return
 		}
 		// A lane took all that it had slots for, and its remaining jobs hide when the other lanes are next due. Without
@@ -172,7 +172,9 @@ func (d *dispatcher) begin(token event.ID, jobs []store.ClaimedJob) {
 		// Not of any caller's context: an attempt ends by its outcome, or by being cut.
 		ctx, cut := context.WithCancel(context.Background())
 		job := &jobs[i].Job
-		h := &held{ClaimedJob: jobs[i], cut: cut, lease: store.Lease{Job: job.ID, Token: token, Attempt: job.Attempts}}
+		h := &held{ClaimedJob: jobs[i], cut: cut, lease: store.Lease{
+			Job: job.ID, Token: token, Attempt: job.Attempts, Lane: store.LaneID{Queue: job.Queue, Endpoint: job.Endpoint},
+		}}
 		d.mu.Lock()
 		d.jobs[h.lease] = h
 		d.busy[job.Endpoint]++

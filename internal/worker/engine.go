@@ -51,10 +51,10 @@ type Config struct {
 type Intervals struct {
 	Lease   time.Duration // how long a claimed job is ours without renewal; 30s
 	Renew   time.Duration // 10s
-	Poll    time.Duration // the longest time without a look for due jobs, in case a wake-up was lost; 2s
+	Poll    time.Duration // the longest time without a look for due jobs, in case a wake-up was lost; 1s
 	Recover time.Duration // looking for lives whose lease ran out; 5s
 	House   time.Duration // lanes, orphans; 1m
-	Prune   time.Duration // 1s
+	Prune   time.Duration // 5s
 }
 
 func (i *Intervals) fill() {
@@ -65,10 +65,10 @@ func (i *Intervals) fill() {
 	}
 	set(&i.Lease, 30*time.Second)
 	set(&i.Renew, 10*time.Second)
-	set(&i.Poll, 2*time.Second)
+	set(&i.Poll, time.Second)
 	set(&i.Recover, 5*time.Second)
 	set(&i.House, time.Minute)
-	set(&i.Prune, time.Second)
+	set(&i.Prune, 5*time.Second)
 }
 
 // maxUnwritten bounds the outcomes that wait to be written. Above it slots stay taken, so that a store which is away

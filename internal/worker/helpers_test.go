@@ -107,7 +107,8 @@ func (w *watched) Claim(ctx context.Context, c store.Claim) (got store.Claimed, 
 	}
 	w.set(func(w *watched) {
 		for _, j := range got.Jobs {
-			w.holder[store.Lease{Job: j.Job.ID, Token: c.Token, Attempt: j.Job.Attempts}] = j.Job.Endpoint
+			lane := store.LaneID{Queue: j.Job.Queue, Endpoint: j.Job.Endpoint}
+			w.holder[store.Lease{Job: j.Job.ID, Token: c.Token, Attempt: j.Job.Attempts, Lane: lane}] = j.Job.Endpoint
 			w.leased[j.Job.Endpoint]++
 			w.most[j.Job.Endpoint] = max(w.most[j.Job.Endpoint], w.leased[j.Job.Endpoint])
 		}

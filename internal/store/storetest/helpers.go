@@ -100,7 +100,9 @@ func (f *fixture) claimOneFor(lease time.Duration, lane store.LaneID) store.Leas
 }
 
 func leaseOf(token event.ID, c store.ClaimedJob) store.Lease {
-	return store.Lease{Job: c.Job.ID, Token: token, Attempt: c.Job.Attempts}
+	return store.Lease{
+		Job: c.Job.ID, Token: token, Attempt: c.Job.Attempts, Lane: store.LaneID{Queue: c.Job.Queue, Endpoint: c.Job.Endpoint},
+	}
 }
 
 func (f *fixture) wantClaimed(jobs []store.ClaimedJob, want ...event.ID) {

@@ -1,0 +1,254 @@
+package redis
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/caddy-anvil/anvil/internal/store"
+)
+
+const (
+	// flights is how many pipelines may be under way at once: while Redis works on one, the next is written and the last
+	// is read. More made groups smaller and measured no faster.
+	flights = 2
+	// groupMax bounds a pipeline, so that the first caller in it need not wait for thousands.
+	groupMax = 128
+)
+
+// op is one call of a script.
+type op struct {
+	script *script
+	keys   []string
+	args   []any
+	// durable calls wait for the replicas that the options ask for.
+	durable bool
+	// gone is closed when nobody waits for the answer any more.
+	gone <-chan struct{}
+
+	reply any
+	err   error
+	done  chan struct{}
+}
+
+// batcher sends the calls that come together in one pipeline. A lone call leaves at once: there is no timer.
+type batcher struct {
+	send func(ctx context.Context, group []*op)
+
+	mu      sync.Mutex
+	waiting []*op
+	flying  int
+	closed  bool
+	idle    sync.Cond
+}
+
+func newBatcher(send func(context.Context, []*op)) *batcher {
+	b := &batcher{send: send}
+	b.idle.L = &b.mu
+	return b
+}
+
+func (b *batcher) add(o *op) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return store.ErrClosed
+	}
+	b.waiting = append(b.waiting, o)
+	if b.flying < flights {
+		b.flying++
+		go b.fly()
+	}
+	return nil
+}
+
+func (b *batcher) fly() {
+	for {
+		group := b.take()
+		if group == nil {
+			return
+		}
+		b.send(context.Background(), group) // of no caller: each of them may leave
+		for _, o := range group {
+			close(o.done)
+		}
+	}
+}
+
+// take is nil when the flight is over.
+func (b *batcher) take() []*op {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for len(b.waiting) > 0 {
+		n := min(len(b.waiting), groupMax)
+		group := make([]*op, 0, n)
+		for _, o := range b.waiting[:n] {
+			select {
+			case <-o.gone:
+				// While Redis hung its caller was told to try again. Doing it now would surprise everybody.
+				close(o.done)
+			default:
+				group = append(group, o)
+			}
+		}
+		b.waiting = b.waiting[n:]
+		if len(group) > 0 {
+			return group
+		}
+	}
+	b.waiting = nil // and with it the array that a burst has made large
+	b.flying--
+	if b.flying == 0 {
+		b.idle.Broadcast()
+	}
+	return nil
+}
+
+// close refuses new calls and waits for those under way.
+func (b *batcher) close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.closed = true
+	for b.flying > 0 {
+		b.idle.Wait()
+	}
+}
+
+// run calls a script. keys come after those that the script always uses, args after the clock's offset.
+func (s *Store) run(ctx context.Context, sc *script, keys []string, args ...any) (any, error) {
+	return s.call(ctx, &op{script: sc}, keys, args)
+}
+
+// runDurable is run for what is acknowledged to somebody.
+func (s *Store) runDurable(ctx context.Context, sc *script, keys []string, args ...any) (any, error) {
+	return s.call(ctx, &op{script: sc, durable: s.o.Replicas > 0}, keys, args)
+}
+
+// ask is run for what only reads: outside the groups, so that a large answer holds up nobody.
+func (s *Store) ask(ctx context.Context, sc *script, keys []string, args ...any) (reply any, err error) {
+	err = s.read(ctx, sc.name, func(ctx context.Context) error {
+		o := &op{script: sc}
+		s.address(o, keys, args)
+		s.sendGroup(ctx, []*op{o})
+		reply = o.reply
+		return o.err
+	})
+	return reply, err
+}
+
+// address fills in keys and arguments.
+func (s *Store) address(o *op, keys []string, args []any) {
+	o.keys = make([]string, 0, len(o.script.keys)+len(keys))
+	for _, name := range o.script.keys {
+		o.keys = append(o.keys, s.keys.of(name))
+	}
+	o.keys = append(o.keys, keys...)
+	o.args = append(append(make([]any, 0, 1+len(args)), s.offset.Load()), args...)
+}
+
+func (s *Store) call(ctx context.Context, o *op, keys []string, args []any) (any, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	// The wait is bounded here as well, since a call may stand in line behind groups that wait for a silent server.
+	limited, cancel := context.WithTimeout(ctx, s.o.AcceptTimeout)
+	defer cancel()
+	o.gone, o.done = limited.Done(), make(chan struct{})
+	s.address(o, keys, args)
+	if err := s.batch.add(o); err != nil {
+		return nil, err
+	}
+	select {
+	case <-o.done:
+		if o.reply != nil || o.err != nil {
+			return o.reply, s.fault(o.script.name, o.err)
+		}
+	case <-limited.Done():
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return nil, s.fault(o.script.name, errSilent)
+}
+
+// sendGroup sends a group by the scripts' hashes, and once more by their texts those that Redis did not know.
+func (s *Store) sendGroup(ctx context.Context, group []*op) {
+	ctx, cancel := context.WithTimeout(ctx, s.o.AcceptTimeout)
+	defer cancel()
+	unknown := s.pipeline(ctx, group, func(p redis.Pipeliner, o *op) *redis.Cmd {
+		return p.EvalSha(ctx, o.script.sha, o.keys, o.args...)
+	})
+	if len(unknown) > 0 {
+		s.pipeline(ctx, unknown, func(p redis.Pipeliner, o *op) *redis.Cmd {
+			return p.Eval(ctx, o.script.text, o.keys, o.args...)
+		})
+	}
+}
+
+// pipeline fills in the answers and returns those whose script Redis did not know.
+func (s *Store) pipeline(ctx context.Context, group []*op, call func(redis.Pipeliner, *op) *redis.Cmd) (unknown []*op) {
+	durable := slices.ContainsFunc(group, func(o *op) bool { return o.durable })
+	p, err := s.pipeliner(ctx, durable)
+	if err != nil {
+		for _, o := range group {
+			o.err = err
+		}
+		return nil
+	}
+	commands := make([]*redis.Cmd, len(group))
+	for i, o := range group {
+		commands[i] = call(p, o)
+	}
+	var wait *redis.Cmd
+	if durable {
+		// The server counts replicas that have this connection's newest write, so it must follow in the same pipeline.
+		wait = p.Do(ctx, "wait", s.o.Replicas, (s.o.AcceptTimeout / 2).Milliseconds())
+	}
+	_, execErr := p.Exec(ctx)
+	for i, o := range group {
+		o.reply, o.err = commands[i].Result()
+		switch {
+		case errors.Is(o.err, redis.Nil):
+			o.reply, o.err = none{}, nil
+		case o.err == nil && o.reply == nil:
+			o.err = cmp.Or(execErr, errSilent) // the library did not get to it
+		case redis.HasErrorPrefix(o.err, "NOSCRIPT"):
+			unknown = append(unknown, o)
+		case o.err == nil && o.durable:
+			o.err = s.replicated(wait)
+		}
+	}
+	return unknown
+}
+
+// pipeliner is of the one node that holds our slot when it has to be told to wait for its replicas: a command without a
+// key would otherwise go to any.
+func (s *Store) pipeliner(ctx context.Context, durable bool) (redis.Pipeliner, error) {
+	if !durable {
+		return s.client.Pipeline(), nil
+	}
+	node, err := s.node(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return node.Pipeline(), nil
+}
+
+// replicated tells whether enough replicas have what was written.
+func (s *Store) replicated(wait *redis.Cmd) error {
+	n, err := wait.Int()
+	if err == nil && n < s.o.Replicas {
+		err = fmt.Errorf("%d replicas have it in time, %d are asked for", n, s.o.Replicas)
+	}
+	return err
+}
+
+// none is the answer of a script that has nothing to say.
+type none struct{}
+
+var errSilent = errors.New("no answer in time")

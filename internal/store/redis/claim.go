@@ -1,0 +1,139 @@
+package redis
+
+import (
+	"context"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/caddy-anvil/anvil/internal/event"
+	"github.com/caddy-anvil/anvil/internal/store"
+)
+
+// Claim implements store.Store. The payloads are fetched after the script: which ones it is about only the script knows,
+// and keys must be declared.
+func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
+	keys := make([]string, 0, 2*len(c.Lanes))
+	args := append(make([]any, 0, 2+2*len(c.Lanes)), idText(c.Token), c.Lease.Microseconds())
+	for _, l := range c.Lanes {
+		keys = append(keys, s.keys.due(l.LaneID), s.keys.wait(l.LaneID))
+		args = append(args, laneText(l.LaneID), max(0, l.Max))
+	}
+	reply, err := s.run(ctx, scriptClaim, keys, args...)
+	if err != nil {
+		return store.Claimed{}, err
+	}
+	answer, _ := reply.([]any)
+	got := store.Claimed{Next: time.Duration(number(answer, 0)) * time.Microsecond, More: number(answer, 1) == 1}
+	jobs, err := parseJobs(list(answer, 2))
+	if err != nil || len(jobs) == 0 {
+		return got, s.fault("claim", err)
+	}
+	got.Jobs = make([]store.ClaimedJob, len(jobs))
+	for i := range jobs {
+		got.Jobs[i].Job = jobs[i]
+	}
+	return got, s.fetchEvents(ctx, got.Jobs)
+}
+
+// fetchBytes bounds what one pipeline of payloads asks for at a time, in payloads: a claim of many large ones must not
+// run into the time limit of one.
+const fetchAtOnce = 16
+
+// fetchEvents reads the events of claimed jobs. An event that Redis has lost leaves its job without payload, which the
+// worker reports.
+func (s *Store) fetchEvents(ctx context.Context, jobs []store.ClaimedJob) error {
+	for len(jobs) > 0 {
+		n := min(fetchAtOnce, len(jobs))
+		err := s.read(ctx, "reading claimed events", func(ctx context.Context) error { return s.fetchSome(ctx, jobs[:n]) })
+		if err != nil {
+			return err
+		}
+		jobs = jobs[n:]
+	}
+	return nil
+}
+
+func (s *Store) fetchSome(ctx context.Context, jobs []store.ClaimedJob) error {
+	p := s.client.Pipeline()
+	raw := make([]*redis.StringCmd, len(jobs))
+	for i := range jobs {
+		raw[i] = p.Get(ctx, s.keys.event(jobs[i].Job.EventID))
+	}
+	if _, err := p.Exec(ctx); err != nil && !isNil(err) {
+		return err
+	}
+	for i := range jobs {
+		j := &jobs[i]
+		j.Event.ID, j.Event.Source, j.Event.Tenant = j.Job.EventID, j.Job.Source, j.Job.Tenant
+		b, err := raw[i].Bytes()
+		if err != nil {
+			continue
+		}
+		e, err := parseEvent(j.Job.EventID, b)
+		if err != nil {
+			return err
+		}
+		j.Event = e.Event
+	}
+	return nil
+}
+
+// parseJobs reads ids and records that follow each other.
+func parseJobs(answer []any) ([]event.Job, error) {
+	jobs := make([]event.Job, 0, len(answer)/2)
+	for i := 0; i+1 < len(answer); i += 2 {
+		id := idsOf(text(answer, i))
+		if len(id) != 1 {
+			return nil, errReply
+		}
+		j, _, err := parseJob(id[0], text(answer, i+1))
+		if err != nil {
+			return nil, err
+		}
+		jobs = append(jobs, j)
+	}
+	return jobs, nil
+}
+
+// renewAtOnce bounds one script, which holds up everybody else.
+const renewAtOnce = 500
+
+// Renew implements store.Store. A lease that ran out but was not recovered yet is still its holder's.
+func (s *Store) Renew(ctx context.Context, leases []store.Lease, d time.Duration) ([]store.Lease, error) {
+	if s.isClosed() {
+		return nil, store.ErrClosed
+	}
+	var lost []store.Lease
+	for len(leases) > 0 {
+		some := leases[:min(renewAtOnce, len(leases))]
+		leases = leases[len(some):]
+		args := append(make([]any, 0, 1+3*len(some)), d.Microseconds())
+		for i := range some {
+			args = append(args, idText(some[i].Job), idText(some[i].Token), some[i].Attempt)
+		}
+		reply, err := s.run(ctx, scriptRenew, nil, args...)
+		if err != nil {
+			return lost, err
+		}
+		answer, _ := reply.([]any)
+		for i := range answer {
+			n := number(answer, i)
+			if n < 0 || n >= int64(len(some)) {
+				return lost, errReply
+			}
+			lost = append(lost, some[n])
+		}
+	}
+	return lost, nil
+}
+
+// Release implements store.Store.
+func (s *Store) Release(ctx context.Context, l store.Lease) (lost bool, err error) {
+	reply, err := s.run(ctx, scriptRelease, []string{s.keys.due(l.Lane), s.keys.wait(l.Lane)},
+		idText(l.Job), idText(l.Token), l.Attempt, s.keys.of("wake"), s.name)
+	if err == nil {
+		s.ring()
+	}
+	return reply == int64(1), err
+}

@@ -1,0 +1,5 @@
+-- ARGV: lanes that are configured now.
+for i = 2, #ARGV do
+	redis.call('HSET', noted, ARGV[i], now)
+end
+return 0

@@ -1,0 +1,225 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/zap"
+)
+
+const (
+	// oldest is the first version whose commands the scripts use.
+	oldestMajor, oldestMinor = 6, 2
+	// fullAt is the part of maxmemory at which new webhooks are refused. The rest is for finishing what is stored, and for
+	// what comes in before the next look.
+	fullAt = 0.9
+	// memoryEvery is the rest between two looks at the memory while webhooks come in; nobody looks while none come.
+	memoryEvery  = 500 * time.Millisecond
+	inspectEvery = time.Minute
+	// pingEvery keeps proxies from dropping the silent connection that wakes us, and finds out when one did.
+	pingEvery = 10 * time.Second
+)
+
+var errUnusable = errors.New("this Redis cannot be used")
+
+// server is what is known of the server beside its answers.
+type server struct {
+	mu       sync.Mutex
+	warnings []string
+	answers  bool // at the last inspection
+
+	used, limit atomic.Int64 // bytes of memory; limit is 0 for none
+	looked      atomic.Int64 // when, in nanoseconds
+	look        chan struct{}
+	again       chan struct{}
+}
+
+func newServer() *server {
+	return &server{look: make(chan struct{}, 1), again: make(chan struct{}, 1)}
+}
+
+// node is the server that holds our keys.
+func (s *Store) node(ctx context.Context) (*redis.Client, error) {
+	switch c := s.client.(type) {
+	case *redis.ClusterClient:
+		return c.MasterForKey(ctx, s.keys.of("meta"))
+	case *redis.Client:
+		return c, nil
+	}
+	return nil, fmt.Errorf("asking %T for a node: unknown kind of client", s.client)
+}
+
+// inspect looks at the server's version, settings and layout. Servers that do not tell are taken as they are.
+func (s *Store) inspect(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, s.o.AcceptTimeout)
+	defer cancel()
+	err := s.inspectNode(ctx)
+	s.server.mu.Lock()
+	first := err == nil && !s.server.answers
+	s.server.answers = err == nil
+	s.server.mu.Unlock()
+	if first {
+		s.log.Info("Redis answers", zap.String("store", s.Describe()))
+	}
+	return err
+}
+
+func (s *Store) inspectNode(ctx context.Context) error {
+	node, err := s.node(ctx)
+	if err != nil {
+		return err
+	}
+	layout, err := s.client.HGet(ctx, s.keys.of("meta"), "layout").Result()
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return err
+	}
+	if n, _ := strconv.Atoi(layout); layout != "" && layout != layoutVersion && n >= 0 {
+		return fmt.Errorf("%w: %w", errUnusable, newerLayout(layout))
+	}
+	text, err := node.Info(ctx).Result()
+	var refused redis.Error
+	if err != nil && !errors.As(err, &refused) {
+		return err
+	}
+	info := parseInfo(text)
+	if v := info["redis_version"]; v != "" && older(v) {
+		return fmt.Errorf("%w: it is version %s, the oldest that works is %d.%d", errUnusable, v, oldestMajor, oldestMinor)
+	}
+	s.remember(info)
+	s.warn(warningsOf(info))
+	return nil
+}
+
+func older(version string) bool {
+	var major, minor int
+	if n, _ := fmt.Sscanf(version, "%d.%d", &major, &minor); n < 2 {
+		return false
+	}
+	return major < oldestMajor || major == oldestMajor && minor < oldestMinor
+}
+
+func warningsOf(info map[string]string) []string {
+	var w []string
+	if p := info["maxmemory_policy"]; p != "" && p != "noeviction" {
+		w = append(w, fmt.Sprintf("Redis has maxmemory-policy %s: at its limit it evicts webhooks that were acknowledged, "+
+			"or their dedupe keys; set it to noeviction", p))
+	}
+	if info["aof_enabled"] == "0" {
+		w = append(w, "Redis has appendonly no: when it restarts, webhooks are lost that were acknowledged; set it to yes")
+	}
+	return w
+}
+
+// warn logs a warning once, until it is over.
+func (s *Store) warn(now []string) {
+	s.server.mu.Lock()
+	before := s.server.warnings
+	s.server.warnings = now
+	s.server.mu.Unlock()
+	for _, w := range now {
+		if !slices.Contains(before, w) {
+			s.log.Warn(w, zap.String("store", s.Describe()))
+		}
+	}
+}
+
+func parseInfo(text string) map[string]string {
+	info := map[string]string{}
+	for line := range strings.Lines(text) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			info[name] = value
+		}
+	}
+	return info
+}
+
+func (s *Store) remember(info map[string]string) {
+	used, err := strconv.ParseInt(info["used_memory"], 10, 64)
+	if err != nil {
+		return
+	}
+	limit, _ := strconv.ParseInt(info["maxmemory"], 10, 64) // absent is none
+	s.server.used.Store(used)
+	s.server.limit.Store(limit)
+	s.server.looked.Store(time.Now().UnixNano())
+}
+
+// full tells whether there is no room for new work, as of a moment ago.
+func (s *Store) full() bool {
+	if time.Since(time.Unix(0, s.server.looked.Load())) > memoryEvery {
+		select {
+		case s.server.look <- struct{}{}:
+		default:
+		}
+	}
+	limit := s.server.limit.Load()
+	return limit > 0 && float64(s.server.used.Load()) > fullAt*float64(limit)
+}
+
+func (s *Store) lookAtMemory(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, s.o.AcceptTimeout)
+	defer cancel()
+	s.server.looked.Store(time.Now().UnixNano()) // also when it fails: the next look is not sooner
+	node, err := s.node(ctx)
+	if err != nil {
+		return
+	}
+	if text, err := node.Info(ctx, "memory").Result(); err == nil {
+		s.remember(parseInfo(text))
+	}
+}
+
+// watch keeps what is known of the server up to date.
+func (s *Store) watch(ctx context.Context) {
+	tick := time.NewTicker(inspectEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.server.look:
+			s.lookAtMemory(ctx)
+			continue
+		case <-s.server.again:
+		case <-tick.C:
+		}
+		if err := s.inspect(ctx); errors.Is(err, errUnusable) {
+			s.log.Error("every webhook is refused", zap.String("store", s.Describe()), zap.Error(err))
+		}
+	}
+}
+
+// listen wakes the workers when another instance has made a job due. After the connection was lost nobody knows what was
+// missed, so a new one wakes as well.
+func (s *Store) listen(ctx context.Context) {
+	sub := s.client.Subscribe(ctx, s.keys.of("wake"))
+	defer sub.Close()
+	messages := sub.ChannelWithSubscriptions(redis.WithChannelHealthCheckInterval(pingEvery))
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case m := <-messages:
+			switch m := m.(type) {
+			case *redis.Message:
+				if m.Payload != s.name {
+					s.ring()
+				}
+			case *redis.Subscription:
+				s.ring()
+				select {
+				case s.server.again <- struct{}{}:
+				default:
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,165 @@
+package redis_test
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/caddy-anvil/anvil/internal/event"
+	"github.com/caddy-anvil/anvil/internal/redistest"
+	"github.com/caddy-anvil/anvil/internal/store"
+	"github.com/caddy-anvil/anvil/internal/store/redis"
+)
+
+func TestANewerLayoutIsRefusedWithBothVersions(t *testing.T) {
+	server := redistest.Start(t)
+	running := on(t, server)
+	accept(t, running)
+	server.Do("HSET", "{anvil}:meta", "layout", "7")
+
+	_, err := redis.Open(t.Context(), redis.Options{Addr: server.Addr(), Prefix: "anvil"})
+	if err == nil || !strings.Contains(err.Error(), "version 7") || !strings.Contains(err.Error(), "version 1") {
+		t.Errorf("opening: %v, want both versions", err)
+	}
+	before := server.Do("DBSIZE")
+	_, err = running.Accept(t.Context(), webhook())
+	if !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), "version 7") {
+		t.Errorf("accepting by an instance that was there before: %v", err)
+	}
+	if after := server.Do("DBSIZE"); after != before {
+		t.Errorf("%v keys, %v before: it has written into the newer layout", after, before)
+	}
+}
+
+func TestRiskySettingsOfTheServerAreWarnedOf(t *testing.T) {
+	for name, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"evicting": {[]string{"--appendonly", "yes", "--maxmemory-policy", "allkeys-lru"}, "maxmemory-policy allkeys-lru"},
+		"volatile": {[]string{"--appendonly", "yes", "--maxmemory-policy", "volatile-ttl"}, "maxmemory-policy volatile-ttl"},
+		"no aof":   {[]string{"--appendonly", "no"}, "appendonly no"},
+		"none":     {[]string{"--appendonly", "yes"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			core, logs := observer.New(zap.WarnLevel)
+			s := on(t, redistest.Start(t, c.args...), func(o *redis.Options) { o.Log = zap.New(core) })
+			st, err := s.Stats(t.Context())
+			must(t, err)
+			if got := strings.Join(st.Warnings, "\n"); c.want == "" && got != "" || !strings.Contains(got, c.want) {
+				t.Errorf("stats warn %q, want %q", got, c.want)
+			}
+			if n := logs.FilterMessageSnippet(c.want).Len(); c.want != "" && n != 1 || c.want == "" && n != 0 {
+				t.Errorf("%d log lines: %v", n, logs.All())
+			}
+		})
+	}
+}
+
+func TestNewWorkIsRefusedBeforeTheServerIsOutOfMemoryAndTheRestGoesOn(t *testing.T) {
+	server := redistest.Start(t, "--maxmemory", "32mb")
+	s := on(t, server)
+	a := accept(t, s)
+	second := accept(t, s)
+	third := accept(t, s)
+	for i := 0; server.Info("memory", "used_memory") < "29500000" || len(server.Info("memory", "used_memory")) < 8; i++ {
+		server.Do("APPEND", "foreign", strings.Repeat("x", 1<<19))
+	}
+
+	refused := func(err error) bool { return errors.Is(err, store.ErrFull) }
+	wait(t, func() bool { _, err := s.Accept(t.Context(), webhook()); return refused(err) })
+	if used := server.Info("memory", "used_memory"); len(used) != 8 || used >= "32000000" {
+		t.Fatalf("%s bytes are used: this is the server's limit, not ours", used)
+	}
+
+	// Beyond the server's own limit as well: what is stored is worked off.
+	for full := false; !full; {
+		full = server.Client().Append(t.Context(), "foreign", strings.Repeat("x", 1<<19)).Err() != nil
+	}
+	copied := webhook()
+	copied.Keys = a.Keys
+	if got, err := s.Accept(t.Context(), copied); err != nil || !got.Duplicate {
+		t.Errorf("a duplicate: %+v, %v", got, err)
+	}
+	_, leases := claim(t, s, 1)
+	if lost, err := s.Renew(t.Context(), leases, time.Minute); err != nil || len(lost) > 0 {
+		t.Errorf("renewing: %v, %v", lost, err)
+	}
+	if lost, err := s.Release(t.Context(), leases[0]); err != nil || lost {
+		t.Errorf("releasing: %v, %v", lost, err)
+	}
+	_, leases = claim(t, s, 3) // the released one is the last
+	finish(t, s, outcome(leases[0], event.Dead))
+	finish(t, s, outcome(leases[1], event.Delivered))
+	copyID := newID()
+	if got, err := s.Replay(t.Context(), second.Jobs[0].ID, copyID, false); err != nil || !got.Replayed {
+		t.Errorf("replaying: %+v, %v", got, err)
+	}
+	s.Advance(time.Minute)
+	if r, err := s.Recover(t.Context()); err != nil || len(r.Returned) != 1 {
+		t.Errorf("recovering: %+v, %v", r, err)
+	}
+	if ok, err := s.Cancel(t.Context(), copyID); err != nil || !ok {
+		t.Errorf("cancelling: %v, %v", ok, err)
+	}
+	// Delivered jobs leave early while memory is short.
+	wait(t, func() bool {
+		pruneAll(t, s, time.Hour)
+
+		_, _, err := s.Job(t.Context(), third.Jobs[0].ID)
+		return errors.Is(err, store.ErrPruned)
+	})
+
+	server.Do("DEL", "foreign")
+	wait(t, func() bool { _, err := s.Accept(t.Context(), webhook()); return err == nil })
+}
+
+// wait tries until it is true.
+func wait(t *testing.T, cond func() bool) {
+	t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(20 * time.Second); !cond(); <-tick.C {
+		if time.Now().After(deadline) {
+			t.Fatal("it did not happen")
+		}
+	}
+}
+
+func TestMemoryOfAPendingJob(t *testing.T) {
+	server := redistest.Start(t)
+	s := on(t, server)
+	used := func() int64 {
+		n, err := strconv.ParseInt(server.Info("memory", "used_memory"), 10, 64)
+		must(t, err)
+		return n
+	}
+	payload := (&event.Payload{
+		Method: "POST", Scheme: "https", Host: "hooks.example.com", URI: "/github", ClientIP: "192.0.2.1", Body: make([]byte, 1024),
+		Headers: []event.Header{
+			{Name: "Accept", Value: "*/*"},
+			{Name: "Content-Type", Value: "application/json"},
+			{Name: "User-Agent", Value: "GitHub-Hookshot/abcdef0"},
+			{Name: "X-Github-Delivery", Value: "72d3162e-cc78-11e3-81ab-4c9367dc0958"},
+			{Name: "X-Github-Event", Value: "push"},
+			{Name: "X-Hub-Signature-256", Value: "sha256=" + strings.Repeat("0", 64)},
+		},
+	}).Encode()
+	const jobs = 10_000
+	before := used()
+	for range jobs {
+		a := webhook()
+		a.Event.Payload = payload
+		acceptThis(t, s, a)
+	}
+	each := (used() - before) / jobs
+	t.Logf("%d bytes for a pending job with 1 KiB of body, %d bytes with its headers", each, len(payload))
+	if each > 2560 {
+		t.Errorf("%d bytes for each pending job, want at most 2560", each)
+	}
+}
