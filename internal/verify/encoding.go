@@ -17,9 +17,8 @@ type encoding struct {
 }
 
 var (
-	strictBase64    = base64.StdEncoding.Strict()
-	strictRawBase64 = base64.RawStdEncoding.Strict()
-	strictRawURL    = base64.RawURLEncoding.Strict()
+	strictBase64 = base64.StdEncoding.Strict()
+	strictRawURL = base64.RawURLEncoding.Strict()
 
 	hexEncoding    = &encoding{"hex", decodeHex, hex.EncodeToString}
 	upperHex       = &encoding{"hex", decodeHex, func(b []byte) string { return strings.ToUpper(hex.EncodeToString(b)) }}

@@ -70,10 +70,10 @@ func (e *explanation) secrets() []string {
 	return secrets
 }
 
-// checker compiles the scheme with other secrets; times do not matter unless strict.
-func (e *explanation) checker(secrets []string, strict bool) checker {
+// checker compiles the scheme with other secrets, and accepts any time.
+func (e *explanation) checker(secrets []string) checker {
 	c, err := e.v.row.scheme.compile(&compilation{
-		row: e.v.row, secrets: secrets, options: e.v.options, fetch: e.v.fetch, anyTime: !strict,
+		row: e.v.row, secrets: secrets, options: e.v.options, fetch: e.v.fetch, anyTime: true,
 	})
 	if err != nil || len(secrets) == 0 && !e.v.row.keyless {
 		return refuseAll{}
@@ -85,7 +85,7 @@ func (e *explanation) accepted(c checker, r *Request) bool { return c.check(e.ct
 
 // aboutTime finds a signature that is right but for its time.
 func (e *explanation) aboutTime() {
-	c := e.checker(e.secrets(), false)
+	c := e.checker(e.secrets())
 	if e.accepted(c, e.r) {
 		text := "the signature is right, but its time is out of range"
 		if t, ok := timeOf(c, e.r); ok {
@@ -126,7 +126,7 @@ func (e *explanation) tried(spec signed, secrets []string) bool {
 // aboutSecrets tries what commonly happens to a secret on its way into a configuration.
 func (e *explanation) aboutSecrets(previous []string) {
 	for i, s := range previous {
-		if s != "" && e.accepted(e.checker([]string{s}, false), e.r) {
+		if s != "" && e.accepted(e.checker([]string{s}), e.r) {
 			e.add("previous_secret", fmt.Sprintf("it matches previous secret %d: the sender has not got the new one", i+1))
 			return
 		}
@@ -134,7 +134,7 @@ func (e *explanation) aboutSecrets(previous []string) {
 	for _, change := range secretChanges {
 		for i, s := range e.secrets() {
 			other := change.make(s)
-			if other != "" && other != s && e.accepted(e.checker([]string{other}, false), e.r) {
+			if other != "" && other != s && e.accepted(e.checker([]string{other}), e.r) {
 				e.add(change.code, fmt.Sprintf("it matches secret %d %s", i+1, change.says))
 				return
 			}
@@ -168,7 +168,7 @@ var secretChanges = []struct {
 
 // aboutBody tries what commonly happens to a body on its way here.
 func (e *explanation) aboutBody() {
-	c := e.checker(e.secrets(), false)
+	c := e.checker(e.secrets())
 	for _, change := range bodyChanges {
 		body := change.make(e.r.Body)
 		if body == nil || bytes.Equal(body, e.r.Body) {
@@ -213,7 +213,7 @@ var bodyChanges = []struct {
 
 // aboutURL tries what proxies do to a URL, for schemes that sign it.
 func (e *explanation) aboutURL() {
-	c := e.checker(e.secrets(), false)
+	c := e.checker(e.secrets())
 	for _, change := range urlChanges {
 		other := change.make(e.r)
 		if other == "" || other == e.r.URL {

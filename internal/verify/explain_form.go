@@ -68,7 +68,7 @@ func (c *signedChecker) timeOf(r *Request) (time.Time, bool) {
 
 // aboutForm tries other ways to write a signature: another encoding, algorithm or prefix.
 func (e *explanation) aboutForm() {
-	for _, s := range signedIn(e.checker(e.secrets(), false)) {
+	for _, s := range signedIn(e.checker(e.secrets())) {
 		if s.public != nil || s.spec.parse != nil {
 			continue
 		}

@@ -78,7 +78,7 @@ func (f *HTTPFetcher) Fetch(ctx context.Context, rawURL string, maxAge time.Dura
 		if !f.spend() {
 			return nil, errFetchBudget
 		}
-		//nolint:contextcheck // the fetch is shared, so one caller's end must not end it; its client has a timeout
+		// It is shared, so one caller's end must not end it; the client has a timeout.
 		body, err := f.get(context.WithoutCancel(ctx), rawURL)
 		if err == nil {
 			f.keep(rawURL, body)

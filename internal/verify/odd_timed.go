@@ -108,7 +108,7 @@ func escapeAsBox(in *input) Reason {
 		case c == '/' && (len(out) == 0 || out[len(out)-1] != '\\'):
 			out = append(out, '\\', '/')
 		case c < 0x7f:
-			out = append(out, byte(c))
+			out = append(out, byte(c)) //nolint:gosec // it is below 0x7f
 		case c > 0xffff:
 			hi, lo := utf16.EncodeRune(c)
 			out = appendUnicodeEscape(appendUnicodeEscape(out, hi), lo)

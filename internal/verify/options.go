@@ -60,7 +60,7 @@ var optionWords = []OptionWord{
 }
 
 // optionAliases are words that people carry over from elsewhere.
-var optionAliases = map[string]string{"secret_encoding": "key_encoding"}
+var optionAliases = map[string]string{"secret_encoding": "key_encoding"} //nolint:gosec // words, no credentials
 
 // OptionWords returns all words that any provider takes.
 func OptionWords() []OptionWord { return slices.Clone(optionWords) }

@@ -257,7 +257,7 @@ func (u *unlessHeader) sign(r *Request, w *signWith) error {
 	return nil
 }
 
-func (*basicChecker) sign(r *Request, w *signWith) error {
+func (*basicChecker) sign(r *Request, w *signWith) error { //nolint:unparam // others can fail
 	user, password, _ := strings.Cut(w.secret, ":")
 	req := http.Request{Header: r.Header}
 	req.SetBasicAuth(user, password)

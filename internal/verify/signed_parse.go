@@ -47,7 +47,8 @@ func (c *signedChecker) next(rest, separator string) (item, after string, more b
 
 func (c *signedChecker) parseList(in *input, value string) Reason {
 	others := false
-	item, rest, more := "", value, true
+	var item string
+	rest, more := value, true
 	for first := true; more && len(in.sigs) < c.limit(); first = false {
 		item, rest, more = c.next(rest, c.spec.list)
 		text, ok := strings.CutPrefix(item, c.spec.prefix)
@@ -68,7 +69,8 @@ func (c *signedChecker) parseList(in *input, value string) Reason {
 
 func (c *signedChecker) parsePairs(in *input, value string) Reason {
 	others, timed := false, false
-	item, rest, more := "", value, true
+	var item string
+	rest, more := value, true
 	for more && len(in.sigs) < c.limit() {
 		item, rest, more = c.next(rest, c.spec.pairs)
 		key, text, ok := strings.Cut(item, c.spec.kv)

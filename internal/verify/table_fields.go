@@ -1,6 +1,8 @@
 package verify
 
 // paymobFields are the values that Paymob signs, in its order.
+//
+//nolint:misspell // as Paymob spells it
 const paymobFields = "{sig.json./obj/amount_cents}{sig.json./obj/created_at}{sig.json./obj/currency}{sig.json./obj/error_occured}" +
 	"{sig.json./obj/has_parent_transaction}{sig.json./obj/id}{sig.json./obj/integration_id}{sig.json./obj/is_3d_secure}" +
 	"{sig.json./obj/is_auth}{sig.json./obj/is_capture}{sig.json./obj/is_refunded}{sig.json./obj/is_standalone_payment}" +

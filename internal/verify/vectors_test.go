@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -138,7 +139,7 @@ func TestVectors(t *testing.T) {
 func (v *vector) checkHandshake(a verify.Answer, ok bool) error {
 	switch {
 	case !ok:
-		return fmt.Errorf("the handshake was not answered")
+		return errors.New("the handshake was not answered")
 	case a.Status != v.Extra.ResponseStatus:
 		return fmt.Errorf("status %d, want %d", a.Status, v.Extra.ResponseStatus)
 	case a.Body != v.Extra.ResponseBody:
