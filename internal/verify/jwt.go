@@ -11,11 +11,9 @@ import (
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
-
-	"github.com/caddy-anvil/anvil/internal/jsonptr"
 )
 
-// token that proves a request: a JWT in a header. What it covers of the request it says in its claims.
+// jwtScheme proves a request by a JWT in a header. What it covers of the request it says in its claims.
 type jwtScheme struct {
 	// header holds the JWT, after "Bearer " if bearer; "" means that the body is the JWT.
 	header string
@@ -256,97 +254,6 @@ func (j *jwtChecker) prove(ctx context.Context, method jwt.SigningMethod, covere
 	return 0, ReasonNoMatch
 }
 
-// checkClaims reads the claims with exact names, after the signature has been found good.
-func (j *jwtChecker) checkClaims(payload []byte, r *Request, now time.Time) Reason {
-	doc, ok := jsonptr.Document(payload)
-	if !ok || doc[0] == '[' {
-		return ReasonMalformed
-	}
-	claims := claims{doc}
-	if reason := j.checkTimes(claims, now); reason != "" {
-		return reason
-	}
-	if len(j.issuer) > 0 && !slices.Contains(j.issuer, claims.text("iss")) ||
-		len(j.audience) > 0 && !slices.ContainsFunc(claims.list("aud"), func(a string) bool { return slices.Contains(j.audience, a) }) ||
-		len(j.account) > 0 && (!slices.Contains(j.account, claims.text("email")) || claims.text("email_verified") != "true") ||
-		j.subject && claims.text("sub") != r.URL {
-		return ReasonWrongClaim
-	}
-	for _, name := range j.extra {
-		if claims.text(name) == "" {
-			return ReasonWrongClaim
-		}
-	}
-	if j.urlHash != "" && !hashIs(hexEncoding, claims.text(j.urlHash), []byte(r.URL)) {
-		return ReasonNoMatch
-	}
-	return j.checkBody(claims, r)
-}
-
-func (j *jwtChecker) checkBody(claims claims, r *Request) Reason {
-	if j.hash == "" {
-		return ""
-	}
-	given := claims.text(j.hash)
-	switch {
-	case given == "" && (j.absentOK || j.optional && len(r.Body) == 0):
-		return ""
-	case given == "", j.optional && len(r.Body) == 0:
-		return ReasonNoMatch
-	}
-	encs := []*encoding{j.hashEnc}
-	if j.hashEnc == nil {
-		encs = []*encoding{hexEncoding, base64Encoding, base64URL}
-	}
-	for _, enc := range encs {
-		if hashIs(enc, given, r.Body) {
-			return ""
-		}
-	}
-	return ReasonNoMatch
-}
-
-func hashIs(enc *encoding, given string, of []byte) bool {
-	sum := sha256.Sum256(of)
-	got, ok := enc.decode(nil, given)
-	return ok && string(got) == string(sum[:])
-}
-
-func (j *jwtChecker) checkTimes(c claims, now time.Time) Reason {
-	if j.anyTime {
-		return ""
-	}
-	if iat, ok, given := c.time("iat"); given || j.maxAge {
-		if !ok {
-			return ReasonBadTimestamp
-		}
-		w := j.window
-		if !j.maxAge {
-			w.past = unbounded
-		}
-		if reason := w.check(iat, now); reason != "" {
-			return reason
-		}
-	}
-	if exp, ok, given := c.time("exp"); given || j.expires {
-		switch {
-		case !ok:
-			return ReasonBadTimestamp
-		case !now.Before(exp.Add(j.leeway)):
-			return ReasonTooOld
-		}
-	}
-	if nbf, ok, given := c.time("nbf"); given {
-		switch {
-		case !ok:
-			return ReasonBadTimestamp
-		case nbf.After(now.Add(j.leeway)):
-			return ReasonTooNew
-		}
-	}
-	return ""
-}
-
 func (j *jwtChecker) requires() []string {
 	if j.header == "" {
 		return nil
@@ -384,47 +291,4 @@ func (j *jwtChecker) signedHash(r *Request, _ Verdict, _ time.Time) ([sha256.Siz
 		return sha256.Sum256([]byte(text[:i])), true
 	}
 	return [sha256.Size]byte{}, false
-}
-
-// claims is the payload of a JWT.
-type claims struct{ doc []byte }
-
-func (c claims) text(name string) string { return textAt(jsonptr.Pointer{name}, c.doc) }
-
-// list returns the texts of a claim that is one text or an array of them.
-func (c claims) list(name string) []string {
-	raw, ok := jsonptr.Pointer{name}.Find(c.doc)
-	if !ok {
-		return nil
-	}
-	items, ok := jsonptr.Items(raw, maxItems)
-	if !ok {
-		return []string{c.text(name)}
-	}
-	var texts []string
-	for _, item := range items {
-		if text, ok := jsonptr.Text(item); ok && item[0] == '"' {
-			texts = append(texts, string(text))
-		}
-	}
-	return texts
-}
-
-// timeOrNone is time for a payload that need not be JSON.
-func (c claims) timeOrNone(name string) (t time.Time, ok, given bool) {
-	if doc, valid := jsonptr.Document(c.doc); valid {
-		return claims{doc}.time(name)
-	}
-	return time.Time{}, false, false
-}
-
-// time returns a numeric date, which may have a fraction.
-func (c claims) time(name string) (t time.Time, ok, given bool) {
-	raw, given := jsonptr.Pointer{name}.Find(c.doc)
-	if !given || raw[0] == 'n' {
-		return time.Time{}, false, false
-	}
-	whole, _, _ := strings.Cut(string(raw), ".")
-	n, ok := parseDigits(whole)
-	return time.Unix(n, 0), ok, true
 }

@@ -191,7 +191,7 @@ func (r *row) public() *Provider {
 		Secret: orText(r.secret, "the signing secret"), SecretOptional: r.secretOptional || r.scheme == nil, Keyless: r.keyless,
 		MinSecret: r.minSecret, Generic: r.generic, Proves: r.scheme != nil, Options: r.takes(), Needs: r.needs,
 		EventID: r.eventID, EventType: r.eventType, IDStable: r.idStable, IDSigned: r.idSigned,
-		Dedupe: r.dedupe(), DedupeTTL: max(minDedupeTTL, r.retries), MaxBody: r.maxBody, Methods: r.methods,
+		Dedupe: r.dedupe(), DedupeTTL: max(minDedupeTTL, r.retries+24*time.Hour), MaxBody: r.maxBody, Methods: r.methods,
 		Accepted: r.accepted, Refused: r.refused, CoversBody: r.scheme != nil && !r.sender, Traps: r.traps, Interactive: r.interactive,
 	}
 	if len(p.Methods) == 0 {

@@ -156,7 +156,7 @@ var bodyRows = []row{
 		id: "docusign", name: "DocuSign Connect", docs: "https://developers.docusign.com/platform/webhooks/connect/validate/", secret: "the Connect HMAC key",
 		scheme:  &signed{sig: "X-DocuSign-Signature-", enc: base64Encoding, numbered: true},
 		eventID: "/data/envelopeId + /event + /generatedDateTime", idStable: true, idSigned: true, eventType: "/event",
-		retries: 16 * 24 * time.Hour, traps: "There is one header for each active key; any of them may match.",
+		retries: 15 * 24 * time.Hour, traps: "There is one header for each active key; any of them may match.",
 	},
 	{
 		id: "adyen-platform", name: "Adyen (balance platform, management)", docs: "https://docs.adyen.com/development-resources/webhooks/verify-hmac-signatures/", secret: "the HMAC key, in hex",

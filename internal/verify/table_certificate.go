@@ -1,14 +1,12 @@
 package verify
 
-import "time"
-
 // certificateRows are signed with a certificate's key, and say where the certificate is. It is fetched from the provider's
 // own hosts only.
 var certificateRows = []row{
 	{
 		id: "aws-sns", name: "AWS SNS", docs: "https://docs.aws.amazon.com/sns/latest/dg/sns-verify-signature-of-message.html", secret: "the topic's ARN",
 		scheme: snsScheme{}, options: []string{"certificate"}, eventID: "/MessageId", idStable: true, idSigned: true, eventType: "/Type",
-		handshakes: []handshake{snsConfirmation}, maxBody: 256 << 10, retries: 168 * time.Hour,
+		handshakes: []handshake{snsConfirmation}, maxBody: 256 << 10,
 		traps: "A genuine signature proves some topic of SNS, so the ARN of yours is the secret. Raw message delivery is not signed and is refused.",
 	},
 	{

@@ -44,7 +44,7 @@ var publicKeyRows = []row{
 	{
 		id: "wise", name: "Wise", docs: "https://docs.wise.com/api-docs/features/webhooks-notifications/event-handling", secret: "Wise's public key for the environment, PEM",
 		scheme:  &signed{sig: "X-Signature-SHA256", alg: rsaSHA256, enc: base64Encoding},
-		eventID: "X-Delivery-Id", idStable: true, eventType: "/event_type", retries: 15 * 24 * time.Hour,
+		eventID: "X-Delivery-Id", idStable: true, eventType: "/event_type", retries: 14 * 24 * time.Hour,
 		traps: "All accounts at Wise share its key. Its retries go on for two weeks.",
 	},
 	{

@@ -12,12 +12,13 @@ func standardRow(id, name, docs string, s standard) row {
 	return r
 }
 
-// svix headers, and the plain ones where one of them is missing.
+// svixHeaders are Svix's own, and the standard ones where one of them is missing.
 var svixHeaders = standard{prefix: "Svix-", or: "Webhook-"}
 
-// either is for providers of which it is not known which headers they use.
+// eitherHeaders is for providers of which it is not known which headers they use.
 var eitherHeaders = standard{prefix: "Webhook-", or: "Svix-"}
 
+// edited changes a row that is made by a function.
 func edited(r row, edit func(r *row)) row {
 	edit(&r)
 	return r

@@ -191,3 +191,21 @@ func TestDefaultDedupe(t *testing.T) {
 		}
 	}
 }
+
+// These rest on memory or on other people's receivers.
+func TestUnconfirmedProvidersAreMarked(t *testing.T) {
+	for _, id := range []string{
+		"flutterwave", "terraform-cloud", "websub", "youtube", "chargify", "autodesk-aps", "mongodb-atlas", "modern-treasury", "patreon", "snyk",
+		"sonarqube", "cal-com", "dwolla", "unit", "checkr", "veriff", "lob", "midtrans", "netlify", "flutterwave-v3", "strapi", "freshdesk",
+		"datadog", "new-relic", "docker-hub", "kinde", "vapi", "nango",
+	} {
+		if p, ok := verify.Lookup(id); !ok || !p.Unconfirmed {
+			t.Errorf("%s is not marked", id)
+		}
+	}
+	for _, id := range []string{"github", "stripe", "slack", "shopify", "twilio", "standard-webhooks", "svix"} {
+		if p, ok := verify.Lookup(id); !ok || p.Unconfirmed {
+			t.Errorf("%s is marked", id)
+		}
+	}
+}

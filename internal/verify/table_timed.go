@@ -2,7 +2,7 @@ package verify
 
 import "time"
 
-// timedRows sign a time, or an id, together with the body. A repeated delivery has another time and another signature.
+// Messages that several providers sign.
 const (
 	timeDotBody   = "{sig.timestamp}.{sig.body}"
 	timeColonBody = "{sig.timestamp}:{sig.body}"
@@ -22,6 +22,7 @@ func inMilliseconds(s *signed) *signed {
 	return s
 }
 
+// timedRows sign a time, or an id, together with the body. A repeated delivery has another time and another signature.
 var timedRows = []row{
 	{
 		// v0 is for Stripe's own tests and never accepted.
@@ -45,7 +46,7 @@ var timedRows = []row{
 	{
 		id: "customerio", name: "Customer.io reporting webhooks", docs: "https://docs.customer.io/integrations/data-out/connections/webhooks/", secret: "the webhook signing key",
 		scheme:  &signed{sig: "X-CIO-Signature", ts: "X-CIO-Timestamp", message: []string{v0ColonBody}},
-		eventID: "/event_id", idStable: true, idSigned: true, eventType: "/object_type + /metric",
+		eventID: "/event_id", idStable: true, idSigned: true, eventType: "/object_type + /metric", retries: 168 * time.Hour,
 	},
 	{
 		id: "zendesk", name: "Zendesk", docs: "https://developer.zendesk.com/documentation/webhooks/verifying/",
