@@ -293,7 +293,7 @@ func (s *source) accept(ctx context.Context, to store.Store, payload *event.Payl
 	}
 	if by != nil {
 		r := &verify.Request{Method: payload.Method, URL: payload.Scheme + "://" + payload.Host + payload.URI, Header: h, Body: payload.Body}
-		a.Event.Type, a.Event.ProviderID = by.EventType(r), by.EventID(r)
+		a.Event.Type, a.Event.ProviderID = by.EventFacts(r)
 	}
 	if s.keys != nil {
 		key, _ := s.keys.Of(verdict.Signature, h, payload.Body)

@@ -46,18 +46,38 @@ func parsePlace(s string) (place, error) {
 // factMax is the longest event type or id that is believed, in bytes; real ones have under 64.
 const factMax = 256
 
-// EventID returns the provider's id of the event, empty when the request has none. Call it only for accepted requests:
-// the id may be in the body, or in a header that is not signed; Provider tells whether it is.
-func (v *Verifier) EventID(r *Request) string { return v.facts.id.get(v, r) }
+// EventFacts returns what the provider calls this kind of event, and its id, empty when the request does not say. Call it
+// only for accepted requests: they may be in the body, or in a header that is not signed; Provider tells whether it is.
+func (v *Verifier) EventFacts(r *Request) (eventType, eventID string) {
+	var doc lazyDocument
+	r = v.reshaped(r)
+	return v.facts.typ.get(v, r, &doc), v.facts.id.get(v, r, &doc)
+}
 
-// EventType returns what the provider calls this kind of event, empty when the request does not say. Call it only for
-// accepted requests.
-func (v *Verifier) EventType(r *Request) string { return v.facts.typ.get(v, r) }
+// EventID returns the provider's id of the event alone.
+func (v *Verifier) EventID(r *Request) string {
+	return v.facts.id.get(v, v.reshaped(r), new(lazyDocument))
+}
+
+// EventType returns what the provider calls this kind of event alone.
+func (v *Verifier) EventType(r *Request) string {
+	return v.facts.typ.get(v, v.reshaped(r), new(lazyDocument))
+}
+
+// reshaped returns the form of the request in which the provider's fields stand.
+func (v *Verifier) reshaped(r *Request) *Request {
+	switch c := v.check.(type) {
+	case *reshaped:
+		return c.reshape(r)
+	case *dropboxSignChecker:
+		return c.reshape(r)
+	}
+	return r
+}
 
 // get returns the value. One that is longer than 256 bytes or not printable UTF-8 counts as absent, because it goes into
 // lists and logs.
-func (p place) get(v *Verifier, r *Request) string {
-	var doc lazyDocument
+func (p place) get(v *Verifier, r *Request, doc *lazyDocument) string {
 	for _, fields := range p {
 		values := make([]string, 0, len(fields))
 		for i := range fields {
@@ -87,17 +107,22 @@ type lazyDocument struct {
 	judged, valid bool
 }
 
+func (d *lazyDocument) of(body []byte) ([]byte, bool) {
+	if !d.judged {
+		d.doc, d.valid = jsonptr.Document(body)
+		d.judged = true
+	}
+	return d.doc, d.valid
+}
+
 func (d *lazyDocument) get(f *field, v *Verifier, r *Request) string {
 	switch f.kind {
 	case jsonField:
-		if !d.judged {
-			d.doc, d.valid = jsonptr.Document(r.Body)
-			d.judged = true
-		}
-		if !d.valid {
+		doc, ok := d.of(r.Body)
+		if !ok {
 			return ""
 		}
-		return textAt(f.path, d.doc)
+		return textAt(f.path, doc)
 	case claimField:
 		if j, ok := v.check.(claiming); ok {
 			if payload := j.claims(r); json.Valid(payload) {

@@ -36,6 +36,8 @@ func TestEventFacts(t *testing.T) {
 		{"the first place", "slack", nil, post(`{"type":"event_callback","event":{"type":"message"},"event_id":"Ev1"}`), "message", "Ev1"},
 		{"in an array", "hubspot", nil, post(`[{"subscriptionType":"contact.creation"}]`), "contact.creation", ""},
 		{"in a form", "chargify", nil, post(`event=renewal_success&id=3`, "X-Chargify-Webhook-Id", "7"), "renewal_success", "7"},
+		{"in a form within a form", "dropbox-sign", nil, post("json=" + `%7B%22event%22%3A%7B%22event_type%22%3A%22sent%22%2C%22event_hash%22%3A%22ab%22%7D%7D`), "sent", "ab"},
+		{"in a multipart form", "mailgun", nil, post("--B\r\nContent-Disposition: form-data; name=\"token\"\r\n\r\ntk\r\n--B--\r\n", "Content-Type", "multipart/form-data; boundary=B"), "", "tk"},
 		{"hmac says nothing", "hmac", nil, github("push", "72d3162e-cc78"), "", ""},
 		{"hmac with places", "hmac", verify.Options{"event_id": "/data/id", "event_type": "X-Kind"}, post(`{"data":{"id":"d"}}`, "X-Kind", "k"), "k", "d"},
 	} {
@@ -67,7 +69,7 @@ func TestOddBodiesHaveNoFactsAndDoNoHarm(t *testing.T) {
 			}
 			v.EventID(r)
 			v.EventType(r)
-			v.Handshake(t.Context(), r, someTime)
+			shake(t, v, r, someTime)
 			v.Explain(t.Context(), r, someTime, []string{"previous-secret"})
 		}
 		r := signedPost(t, "github", secret, body)

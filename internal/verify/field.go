@@ -102,7 +102,7 @@ func (f *field) lookup(r *Request) (text string, n int) {
 	case formField:
 		return first(formValues(r.Body, f.name))
 	case jsonField, rawField:
-		doc, ok := jsonptr.Document(r.Body)
+		doc, ok := r.document()
 		if !ok {
 			return "", 0
 		}
@@ -118,6 +118,14 @@ func (f *field) lookup(r *Request) (text string, n int) {
 		}
 	}
 	return "", 0
+}
+
+// document returns the body as JSON.
+func (r *Request) document() ([]byte, bool) {
+	if r.json != nil {
+		return r.json.of(r.Body)
+	}
+	return jsonptr.Document(r.Body)
 }
 
 func first(values []string) (string, int) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/caddy-anvil/anvil/internal/jsonptr"
@@ -35,24 +34,18 @@ type hand struct {
 // maxEcho bounds what is sent back to whoever asks.
 const maxEcho = 1024
 
-// Handshake answers a request by which the provider tests the endpoint. It is false for deliveries, and for handshakes
-// that must be signed and are not: those are for Verify to refuse. An answer never quotes more than 1 KiB of the request,
-// and never as HTML.
-func (v *Verifier) Handshake(ctx context.Context, r *Request, now time.Time) (Answer, bool) {
+// Handshake answers a request by which the provider tests the endpoint; it is false for deliveries. It is to be asked
+// twice: before Verify with a zero verdict, for handshakes that nothing signs, and with the verdict of Verify for those
+// that must be signed. An answer never quotes more than 1 KiB of the request, and never as HTML.
+func (v *Verifier) Handshake(ctx context.Context, r *Request, verdict Verdict) (Answer, bool) {
+	// Some endpoints must be registered before there is a secret. Nothing but handshakes is answered then.
+	_, before := v.check.(refuseAll)
 	for i := range v.row.handshakes {
 		shake := &v.row.handshakes[i]
-		if shake.method != r.Method || !shake.signed && !shake.maybe(r) {
+		if shake.method != r.Method || shake.signed != verdict.OK && !(before && shake.signed) || !shake.signed && !shake.maybe(r) {
 			continue
 		}
-		h := &hand{ctx: ctx, v: v, r: r}
-		// Some endpoints must be registered before there is a secret. Nothing but handshakes is answered then.
-		if _, before := v.check.(refuseAll); shake.signed && !before {
-			verdict := v.Verify(ctx, r, now)
-			if !verdict.OK {
-				continue
-			}
-			h.secret = verdict.Secret
-		}
+		h := &hand{ctx: ctx, v: v, r: r, secret: verdict.Secret}
 		if r.Method == http.MethodPost {
 			if doc, ok := jsonptr.Document(r.Body); ok {
 				h.doc = doc

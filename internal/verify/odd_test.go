@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -20,7 +21,7 @@ import (
 
 func TestMailgunSignsInJSONFormsAndMultipartForms(t *testing.T) {
 	v := newVerifier(t, "mailgun", nil, secret)
-	token, ts := "a8ce0edb2dd8", fmt.Sprint(someTime.Unix())
+	token, ts := "a8ce0edb2dd8", strconv.FormatInt(someTime.Unix(), 10)
 	sig := sign(secret, ts+token)
 	form := url.Values{"timestamp": {ts}, "token": {token}, "signature": {sig}, "event": {"opened"}}
 	var multi strings.Builder
@@ -130,7 +131,7 @@ func TestDropboxSignWithTwoEventsIsRefused(t *testing.T) {
 
 func TestHook0CoversTheHeadersThatItNames(t *testing.T) {
 	v := newVerifier(t, "hook0", nil, secret)
-	ts := fmt.Sprint(someTime.Unix())
+	ts := strconv.FormatInt(someTime.Unix(), 10)
 	v1 := sign(secret, ts+".x-event-id x-event-type.id-1.paid."+body)
 	v0 := sign(secret, ts+"."+body)
 	for _, c := range []struct {
@@ -197,7 +198,7 @@ func TestEbayAnswersChallengesBeforeThereIsAKey(t *testing.T) {
 	token := strings.Repeat("t", 40)
 	v := newVerifier(t, "ebay", nil, token)
 	want := sha256.Sum256([]byte("code" + token + "https://hooks.example.test/in"))
-	if a, ok := v.Handshake(t.Context(), get("challenge_code=code"), someTime); !ok || a.Body != `{"challengeResponse":"`+hex.EncodeToString(want[:])+`"}` {
+	if a, ok := shake(t, v, get("challenge_code=code"), someTime); !ok || a.Body != `{"challengeResponse":"`+hex.EncodeToString(want[:])+`"}` {
 		t.Errorf("got %+v, %v", a, ok)
 	}
 	p, _ := verify.Lookup("ebay")

@@ -37,6 +37,8 @@ type signedChecker struct {
 // allocations, resetting a keyed one costs neither.
 type state struct {
 	in    input
+	req   Request // a copy, with doc
+	doc   lazyDocument
 	keyed map[*algorithm][]hash.Hash // one for each secret
 	given []byte                     // the digests that the request claims, one after the other
 	good  []bool                     // which of them are well-formed
@@ -77,18 +79,25 @@ func (c *signedChecker) state() *state {
 func (c *signedChecker) free(st *state) {
 	sigs := st.in.sigs[:0]
 	clear(sigs[:cap(sigs)])
-	st.in = input{sigs: sigs}
-	st.hash.h = nil
+	st.in, st.req, st.doc, st.hash.h = input{sigs: sigs}, Request{}, lazyDocument{}, nil
 	if cap(st.msg.b) > maxKept {
 		st.msg.b = nil
 	}
 	c.states.Put(st)
 }
 
+// adopt returns a copy of the request whose body is judged as JSON once only.
+func (st *state) adopt(r *Request) *Request {
+	st.req, st.doc = *r, lazyDocument{}
+	st.req.json = &st.doc
+	return &st.req
+}
+
 // check implements checker.
 func (c *signedChecker) check(ctx context.Context, r *Request, now time.Time) Verdict {
 	st := c.state()
 	defer c.free(st)
+	r = st.adopt(r)
 	st.in.r = r
 	if reason := c.checkFixed(r); reason != "" {
 		return Verdict{Reason: reason}

@@ -30,7 +30,7 @@ var fieldsRows = []row{
 	},
 	{
 		id: "dropbox-sign", name: "Dropbox Sign (HelloSign)", aliases: []string{"hellosign"}, docs: "https://developers.hellosign.com/docs/events/overview/", secret: "the API key", sender: true,
-		scheme: dropboxSignScheme{}, accepted: Answer{Status: 200, ContentType: "text/plain", Body: "Hello API Event Received"},
+		scheme: dropboxSignScheme{}, eventID: "/event/event_hash", idStable: true, eventType: "/event/event_type", accepted: Answer{Status: 200, ContentType: "text/plain", Body: "Hello API Event Received"},
 		traps: "Only the event's time and type are signed. The body is a multipart form.",
 	},
 	{

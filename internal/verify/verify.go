@@ -25,6 +25,9 @@ type Request struct {
 	Header http.Header
 	// Body is the exact bytes received, before any decoding.
 	Body []byte
+
+	// json is set in copies that a checker makes, so that it judges the body once.
+	json *lazyDocument
 }
 
 // Verdict answers Verify.
