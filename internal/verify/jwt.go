@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -120,6 +121,10 @@ func (j *jwtChecker) setKeys(c *compilation) error {
 			}
 			continue
 		}
+		// The text of a public key, however broken, is known to others and must not become a secret.
+		if looksPublic(s) {
+			return secretError(i, "looks like a public key or certificate, but is none that this provider's tokens can be checked with")
+		}
 		parts := []string{s}
 		if j.split {
 			parts = strings.Split(s, ",")
@@ -144,6 +149,11 @@ func (j *jwtChecker) setKeys(c *compilation) error {
 		return errors.New("it needs a key as its secret, or jwks_url")
 	}
 	return nil
+}
+
+func looksPublic(secret string) bool {
+	secret = strings.TrimSpace(secret)
+	return strings.HasPrefix(secret, "-----BEGIN") || strings.HasPrefix(secret, "{") && json.Valid([]byte(secret))
 }
 
 func (s jwtScheme) describe(p *Provider) {

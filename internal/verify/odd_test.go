@@ -298,6 +298,37 @@ func TestAPublicKeyIsNeverUsedAsASecret(t *testing.T) {
 	}
 }
 
+func TestTextsOfPublicKeysAreNoSecrets(t *testing.T) {
+	for _, provider := range []string{"fusionauth", "netlify", "vonage", "jwt"} {
+		for _, text := range []string{publicOf(t, testKeys().private[1]), "-----BEGIN PUBLIC KEY-----\nbroken\n-----END PUBLIC KEY-----", `{"kty":"oct","k":"c2VjcmV0"}`} {
+			if provider == "fusionauth" && !strings.Contains(text, "broken") && strings.HasPrefix(text, "-") {
+				continue // there it is a key to check with
+			}
+			if _, err := verify.New(provider, []string{text}, nil, nil); err == nil {
+				t.Errorf("%s takes %.30q as a secret", provider, text)
+			}
+		}
+	}
+}
+
+func TestRetiredKeysAreDropped(t *testing.T) {
+	for _, v := range readVectors(t) {
+		if v.Provider != "plaid" || !v.Valid {
+			continue
+		}
+		retired := strings.Replace(v.Secret, "{", `{"expired_at":1767000000,`, 1)
+		if _, err := verify.New("plaid", []string{retired}, nil, nil); err == nil {
+			t.Error("a key that has expired is accepted")
+		}
+		current := strings.Replace(v.Secret, "{", `{"expired_at":null,`, 1)
+		if got := newVerifier(t, "plaid", nil, current).Verify(t.Context(), v.request(t), v.now()); !got.OK {
+			t.Errorf("a key that has not: got %+v", got)
+		}
+		return
+	}
+	t.Error("no vector to try it with")
+}
+
 func TestShortRSAKeysAreRefused(t *testing.T) {
 	const short = "MIGfMA0GCSqGSIb3DQEBAQUAA4GNADCBiQKBgQDdlatRjRjogo3WojgGHFHYLugdUWAY9iR3fy4arWNA1KoS8kVw33cJibXr8bvwUAUparCwlvdbH6dvEOfou0/gCFQsHUfQrSDv+MuSUMAe8jzKE4qW+jK+xQU9a03GUnKHkkle+Q0pX/g6jXZ7r1/xAK5Do2kQ+X5xK9cipRgEKwIDAQAB"
 	if _, err := verify.New("wise", []string{short}, nil, nil); err == nil {

@@ -3,7 +3,6 @@ package verify
 import (
 	"crypto/sha256"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"unicode/utf16"
@@ -258,7 +257,7 @@ func sortedQuery(in *input) Reason {
 	slices.SortStableFunc(pairs, func(a, b pair) int { return strings.Compare(a.key, b.key) })
 	items := make([]string, len(pairs))
 	for i, p := range pairs {
-		items[i] = url.QueryEscape(p.key) + "=" + url.QueryEscape(p.value)
+		items[i] = nodeEscape(p.key) + "=" + nodeEscape(p.value)
 	}
 	in.built = []byte(strings.Join(items, "&"))
 	return ""

@@ -89,20 +89,21 @@ func (r *row) takes() []string {
 	return words
 }
 
-// CheckOptions reports what is wrong with options of a provider, without its secrets.
-func CheckOptions(provider string, o Options) error {
+// CheckOptions reports what is wrong with options of a provider, without its secrets. Values of the words in later are not
+// looked at, because they are only known when the configuration is loaded.
+func CheckOptions(provider string, o Options, later ...string) error {
 	r, ok := find(provider)
 	if !ok {
 		return fmt.Errorf("choosing verification: unknown provider %q", provider)
 	}
-	if _, err := o.check(r); err != nil {
+	if _, err := o.check(r, later...); err != nil {
 		return fmt.Errorf("configuring provider %s: %w", r.id, err)
 	}
 	return nil
 }
 
 // check returns the options with their own words instead of aliases.
-func (o Options) check(r *row) (Options, error) {
+func (o Options) check(r *row, later ...string) (Options, error) {
 	takes := r.takes()
 	out := Options{}
 	for _, name := range o.words() {
@@ -119,7 +120,10 @@ func (o Options) check(r *row) (Options, error) {
 			}
 			return nil, fmt.Errorf("it takes no %s; it takes %s", name, strings.Join(takes, ", "))
 		}
-		if err := wordOf(word).check(value); err != nil {
+		if slices.Contains(later, name) {
+			// Anything but the empty text counts as given.
+			value = orText(value, "?")
+		} else if err := wordOf(word).check(value); err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		out[word] = value

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
+
+	"github.com/caddy-anvil/anvil/internal/jsonptr"
 )
 
 // publicKey is one key that a provider may sign with.
@@ -194,16 +196,19 @@ func restorePEM(s string) string {
 }
 
 func readKeySet(s string, kind publicKind) ([]publicKey, error) {
-	var set jose.JSONWebKeySet
+	var set struct {
+		Keys []json.RawMessage `json:"keys"`
+	}
 	if err := json.Unmarshal([]byte(s), &set); err != nil || len(set.Keys) == 0 {
-		var one jose.JSONWebKey
-		if err := json.Unmarshal([]byte(s), &one); err != nil {
-			return nil, errors.New("is neither a JWK nor a set of them")
-		}
-		set.Keys = []jose.JSONWebKey{one}
+		set.Keys = []json.RawMessage{json.RawMessage(s)}
 	}
 	var keys []publicKey
-	for _, k := range set.Keys {
+	for _, raw := range set.Keys {
+		var k jose.JSONWebKey
+		// One unknown kind of key among others is no reason to refuse them all.
+		if err := json.Unmarshal(raw, &k); err != nil || retired(raw) {
+			continue
+		}
 		// A private key is no use here, and a symmetric one must never be taken for a public one.
 		if pub := k.Public(); pub.Key != nil && pub.Valid() && fits(pub.Key, kind) {
 			keys = append(keys, publicKey{id: k.KeyID, key: pub.Key})
@@ -213,6 +218,12 @@ func readKeySet(s string, kind publicKind) ([]publicKey, error) {
 		return nil, errors.New("holds no public key of this provider's kind")
 	}
 	return keys, nil
+}
+
+// retired reports whether the provider marks a key as no longer in use.
+func retired(jwk []byte) bool {
+	raw, ok := jsonptr.Pointer{"expired_at"}.Find(jwk)
+	return ok && raw[0] != 'n'
 }
 
 // minRSA is the least RSA modulus in bits; shorter ones can be factored.

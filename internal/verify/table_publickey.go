@@ -15,7 +15,7 @@ var publicKeyRows = []row{
 	{
 		id: "discord", secretOptional: true, name: "Discord", docs: "https://docs.discord.com/developers/events/webhook-events", secret: "the application's public key, in hex",
 		scheme:    &signed{sig: "X-Signature-Ed25519", ts: "X-Signature-Timestamp", alg: ed25519Alg, message: []string{timeBody}},
-		eventType: "/event/type | /type", refused: Answer{Status: 401}, accepted: Answer{Status: 204}, handshakes: []handshake{discordPing},
+		eventType: "/event/type | /type", refused: Answer{Status: 401}, accepted: Answer{Status: 204, ContentType: "application/json"}, handshakes: []handshake{discordPing},
 		interactive: "Interactions (commands, buttons): Discord waits 3 seconds for the application's answer. Webhook events may be queued.",
 	},
 	{

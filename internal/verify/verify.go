@@ -216,15 +216,6 @@ func (v *Verifier) SignedHash(r *Request, verdict Verdict, now time.Time) [sha25
 	return sha256.Sum256(r.Body)
 }
 
-// Dedupe returns the rule that recognises a repeated event by default: event_id, signature or body. It is the provider's,
-// except where options say how the sender signs: with a time or an id, a repeated event has another signature.
-func (v *Verifier) Dedupe() string {
-	if c, ok := v.check.(*signedChecker); ok && v.row.id == "hmac" && (c.spec.timed() || c.spec.id != "") {
-		return "body"
-	}
-	return v.row.dedupe()
-}
-
 // Provider returns what the table says about the provider.
 func (v *Verifier) Provider() *Provider { return v.row.public() }
 
