@@ -23,14 +23,13 @@ import (
 // parseDirective reads the directive:
 //
 //	anvil [<matcher>] <source> {
-//		verify <provider> <secret>... {
-//			signature_header <header>
-//			prefix           <text>
-//			algorithm        sha256|sha1|sha512
-//			encoding         hex|base64
+//		verify <provider> [<secret>...] {
+//			<option>    <value>...
+//			report_only
 //		}
 //		verify none
-//		dedupe [signature|body|header <name>...|json <pointer>...|form <field>...|off] {
+//		public_url    <url>
+//		dedupe [event_id|signature|body|header <name>...|json <pointer>...|form <field>...|off] {
 //			ttl <duration>
 //		}
 //		tenant        <placeholder>
@@ -53,8 +52,8 @@ import (
 //		respond       <status> [<body>]
 //	}
 //
-// The words verify, deliver and rate_limit may repeat. The block of a verify belongs to the provider hmac. Without a block
-// the directive uses the source of that name in the global option.
+// The words verify, deliver and rate_limit may repeat. Which options a verify takes is the provider's to say. Without a
+// block the directive uses the source of that name in the global option.
 func parseDirective(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 	h.Next()
 	if !h.NextArg() {

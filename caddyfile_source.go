@@ -13,7 +13,8 @@ func (c *SourceConfig) unmarshalBlock(d *caddyfile.Dispenser) error {
 	start := *d // what concerns the source as a whole is reported where it begins
 	err := parseBlock(d, map[string]word{
 		"verify":        {form: "verify <provider> <secret>...", parse: c.parseVerify, repeat: true},
-		"dedupe":        {form: "dedupe [signature|body|header <name>...|json <pointer>...|form <field>...|off]", parse: c.parseDedupe},
+		"public_url":    {form: "public_url <url>", parse: c.parsePublicURL},
+		"dedupe":        {form: "dedupe [event_id|signature|body|header <name>...|json <pointer>...|form <field>...|off]", parse: c.parseDedupe},
 		"tenant":        {form: "tenant <placeholder>", parse: c.parseTenant},
 		"queue":         {form: "queue <name>", parse: c.parseQueue},
 		"deliver":       {form: "deliver <upstream> [<endpoint>]", parse: c.parseDeliver, repeat: true},
@@ -35,38 +36,6 @@ func (c *SourceConfig) unmarshalBlock(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-func (c *SourceConfig) parseVerify(d *caddyfile.Dispenser) error {
-	if !d.NextArg() {
-		return errArgs
-	}
-	line := *d
-	v := VerifyConfig{Provider: d.Val(), Secrets: d.RemainingArgs()}
-	err := parseBlock(d, map[string]word{
-		"signature_header": {form: "signature_header <header>", parse: text(&v.SignatureHeader)},
-		"prefix":           {form: "prefix <text>", parse: v.parsePrefix},
-		"algorithm":        {form: "algorithm sha256|sha1|sha512", parse: text(&v.Algorithm)},
-		"encoding":         {form: "encoding hex|base64", parse: text(&v.Encoding)},
-	})
-	if err != nil {
-		return err
-	}
-	if err := v.validate(); err != nil {
-		return line.WrapErr(err)
-	}
-	c.Verify = append(c.Verify, v)
-	if err := checkVerify(c.Verify); err != nil {
-		return line.WrapErr(err)
-	}
-	return nil
-}
-
-// parsePrefix takes the empty text too: no prefix, which is not the default.
-func (v *VerifyConfig) parsePrefix(d *caddyfile.Dispenser) error {
-	prefix, err := oneArg(d)
-	v.Prefix = &prefix
-	return err
-}
-
 func (c *SourceConfig) parseDedupe(d *caddyfile.Dispenser) error {
 	line := *d
 	c.Dedupe = &DedupeConfig{}
@@ -83,6 +52,16 @@ func (c *SourceConfig) parseDedupe(d *caddyfile.Dispenser) error {
 	}
 	if err := c.Dedupe.validate(); err != nil {
 		return line.WrapErr(err)
+	}
+	return nil
+}
+
+func (c *SourceConfig) parsePublicURL(d *caddyfile.Dispenser) error {
+	if err := text(&c.PublicURL)(d); err != nil {
+		return err
+	}
+	if err := checkPublicURL(c.PublicURL); err != nil {
+		return d.WrapErr(err)
 	}
 	return nil
 }

@@ -28,7 +28,12 @@ type SourceConfig struct {
 	// without proof has to say so with the provider `none`, which must then be the only entry.
 	Verify []VerifyConfig `json:"verify,omitempty"`
 
-	// What makes two webhooks the same. Default: the key `signature`, or `body` when nothing is verified, for 168h.
+	// The base of the URL that senders were given, as in `https://hooks.example.com` or, where a proxy in front takes a
+	// prefix off the path, `https://example.com/prefix`. Schemes that sign the URL need it when a proxy changes it.
+	// Default: scheme and host of the request, or what a trusted proxy says of them.
+	PublicURL string `json:"public_url,omitempty"`
+
+	// What makes two webhooks the same. Default: what is right for the provider.
 	Dedupe *DedupeConfig `json:"dedupe,omitempty"`
 
 	// A placeholder whose value for the request tells tenants apart, for example `{http.request.host}`. It is part of the
@@ -61,34 +66,32 @@ type SourceConfig struct {
 	// Default: no limit.
 	RateLimit []RateLimitConfig `json:"rate_limit,omitempty"`
 
-	// The answer to an accepted webhook. Default: 202 with the ids of its jobs as JSON.
+	// The answer to an accepted webhook. Default: what the provider needs, else 202 with the ids of its jobs as JSON.
 	Respond *RespondConfig `json:"respond,omitempty"`
 }
 
 // VerifyConfig is one way in which a webhook may prove that it is genuine.
 type VerifyConfig struct {
-	// Who signs: `github`, `hmac` for any sender that signs the body with an HMAC, or `none` to accept webhooks that prove
-	// nothing. Required.
+	// Who signs: the id of a provider, such as `github` or `stripe` (`caddy anvil providers` lists them); one of the schemes
+	// `hmac`, `standard-webhooks`, `token`, `basic`, `ed25519` and `jwt`, which options describe for any other sender; or
+	// `none` to accept webhooks that prove nothing. Required.
 	Provider string `json:"provider,omitempty"`
 
 	// The secrets, newest first; any of them may match, so that a secret can be changed without a gap. A placeholder such as
 	// `{env.GITHUB_SECRET}` or `{file./run/secrets/github}` is read when the configuration is loaded and stays out of the
-	// stored configuration, unlike a literal secret; every line of a file is a secret. Those of `hmac` need at least 16
-	// characters. Required, except for `none`, which takes none.
+	// stored configuration, unlike a literal secret; every line of a file is a secret, and so is every PEM block, and a whole
+	// file of JSON. Those of your own making, as for `hmac`, need at least 16 characters. Required, except for providers
+	// that have none and those of which the first request brings it.
 	Secrets []string `json:"secrets,omitempty"`
 
-	// The header that carries the signature. Only for `hmac`. Default: X-Signature.
-	SignatureHeader string `json:"signature_header,omitempty"`
+	// What the provider's scheme takes besides, by its words, as in `{"signature_header":"X-Sign","tolerance":"5m"}`. A list
+	// is one text with blanks between its items. Placeholders are replaced when the configuration is loaded, except in
+	// `template`. Default: what the provider documents.
+	Options map[string]string `json:"options,omitempty"`
 
-	// What stands before the digest in the header. Empty means that nothing does. Only for `hmac`. Default: the algorithm
-	// and an equals sign (`sha256=`) for hex, nothing for base64.
-	Prefix *string `json:"prefix,omitempty"`
-
-	// The hash of the HMAC: `sha256`, `sha1` or `sha512`. Only for `hmac`. Default: sha256.
-	Algorithm string `json:"algorithm,omitempty"`
-
-	// How the digest is written: `hex` in either case, or `base64`. Only for `hmac`. Default: hex.
-	Encoding string `json:"encoding,omitempty"`
+	// Whether webhooks that are not proved are let in all the same, marked as unverified, and counted by why they would have
+	// been refused; to try a secret out before it counts. Warns at every load. Default: false.
+	ReportOnly bool `json:"report_only,omitempty"`
 }
 
 // DedupeConfig says what makes two webhooks of a source (and tenant) the same. The second one is answered with the ids of
@@ -96,6 +99,9 @@ type VerifyConfig struct {
 type DedupeConfig struct {
 	// What the key is made of:
 	//
+	// - `event_id`: the provider's id of the event. Where the signature does not cover it, a hash of what is signed is
+	//   remembered beside it for as long as a captured webhook could be sent again. A webhook without an id is known by
+	//   signature or body, as is right for the provider.
 	// - `signature`: the signature and the body. Not for sources that verify nothing.
 	// - `body`: the body.
 	// - `header`: the values of the header fields listed in `fields`.
@@ -105,13 +111,15 @@ type DedupeConfig struct {
 	//
 	// Where a listed field is missing in a request, the body makes the key. Mind that a header which the signature does not
 	// cover can be changed by whoever has captured a request, to get past this check.
-	// Default: signature, or body when nothing is verified.
+	// Default: event_id where the provider repeats a signed id, signature where a repeated webhook is signed the same way,
+	// else body.
 	Key string `json:"key,omitempty"`
 
 	// The header names, JSON pointers or form fields; required for those keys and refused for the others.
 	Fields []string `json:"fields,omitempty"`
 
-	// How long a key is remembered, counted from when its webhook was accepted. Default: 168h.
+	// How long a key is remembered, counted from when its webhook was accepted. Default: 168h, or longer where the provider
+	// tries again for longer.
 	TTL caddy.Duration `json:"ttl,omitempty"`
 }
 

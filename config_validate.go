@@ -18,18 +18,13 @@ import (
 	"github.com/caddy-anvil/anvil/internal/verify"
 )
 
-const (
-	providerNone = "none"
-	// largestBody leaves a store room for headers beside the body: SQLite keeps at most 10^9 bytes in one value.
-	largestBody = 512 << 20
-)
+// largestBody leaves a store room for headers beside the body: SQLite keeps at most 10^9 bytes in one value.
+const largestBody = 512 << 20
 
 var (
-	dedupeKeys  = []string{"signature", "body", "header", "json", "form", "off"}
+	dedupeKeys  = []string{"event_id", "signature", "body", "header", "json", "form", "off"}
 	rateScopes  = []string{"ip", "source"}
 	healthKinds = []string{"ready", "live"}
-
-	errVerifyMissing = errors.New("verify is missing; write verify <provider> <secret>, or verify none to accept webhooks without proof")
 )
 
 // isReference reports whether c only names a source that is described elsewhere.
@@ -79,13 +74,15 @@ func (c *SourceConfig) validateSettings() error {
 	if err := checkVerify(c.Verify); err != nil {
 		return err
 	}
-	unverified := c.Verify[0].Provider == providerNone
+	if err := checkPublicURL(c.PublicURL); err != nil {
+		return err
+	}
 	if c.Dedupe != nil {
 		if err := c.Dedupe.validate(); err != nil {
 			return err
 		}
-		if unverified && c.Dedupe.Key == "signature" {
-			return errors.New("dedupe signature needs a verified signature, and verify none has none; use dedupe body")
+		if err := c.checkDedupeKey(); err != nil {
+			return err
 		}
 	}
 	if err := checkTenant(c.Tenant); err != nil {
@@ -133,69 +130,6 @@ func (c *SourceConfig) checkRoom() error {
 	return nil
 }
 
-func checkVerify(all []VerifyConfig) error {
-	if len(all) == 0 {
-		return errVerifyMissing
-	}
-	for i := range all {
-		if err := all[i].validate(); err != nil {
-			return err
-		}
-		if all[i].Provider == providerNone && len(all) > 1 {
-			return errors.New("verify none must be the only verify: beside it the others prove nothing")
-		}
-	}
-	return nil
-}
-
-func (v *VerifyConfig) validate() error {
-	opts := v.options()
-	switch {
-	case v.Provider == "":
-		return errors.New("verify needs a provider")
-	case v.Provider == providerNone:
-		if len(v.Secrets) > 0 || len(opts) > 0 {
-			return errors.New("verify none takes no secret and no options")
-		}
-		return nil
-	case !verify.Known(v.Provider):
-		known := []string{providerNone}
-		for _, p := range verify.Providers() {
-			known = append(known, p.ID)
-		}
-		// There are too many to name them all.
-		return fmt.Errorf("unknown provider '%s'%s", v.Provider, or(meant(v.Provider, known), "; caddy anvil providers lists all, and hmac describes one of your own"))
-	case len(v.Secrets) == 0:
-		return fmt.Errorf("verify %s needs a secret; is an environment variable empty?", v.Provider)
-	}
-	for i, secret := range v.Secrets {
-		if strings.TrimSpace(secret) == "" {
-			return fmt.Errorf("secret %d of verify %s is empty; is an environment variable unset?", i+1, v.Provider)
-		}
-		// In a site block Caddy has turned {path} and {file.name} into placeholders of the request, which has no say in
-		// what our secret is.
-		if strings.Contains(secret, "{http.") {
-			return fmt.Errorf("secret %d of verify %s holds a placeholder of the request; use {env.NAME} or {file./absolute/path}",
-				i+1, v.Provider)
-		}
-	}
-	return verify.CheckOptions(v.Provider, opts)
-}
-
-// options are the words of the generic scheme.
-func (v *VerifyConfig) options() verify.Options {
-	o := verify.Options{}
-	for word, value := range map[string]string{"signature_header": v.SignatureHeader, "algorithm": v.Algorithm, "encoding": v.Encoding} {
-		if value != "" {
-			o[word] = value
-		}
-	}
-	if v.Prefix != nil {
-		o["prefix"] = *v.Prefix
-	}
-	return o
-}
-
 func (c *DedupeConfig) validate() error {
 	if err := checkSet(bound{"ttl", int64(c.TTL), 0, timeUnit}); err != nil {
 		return err
@@ -213,6 +147,36 @@ func (c *DedupeConfig) validate() error {
 	}
 	if _, err := ingress.NewKeys(ingress.KeyRule{Kind: c.Key, Fields: c.Fields}); err != nil {
 		return fmt.Errorf("dedupe %s: %w", c.Key, err)
+	}
+	return nil
+}
+
+// checkDedupeKey refuses keys that the source's webhooks never have.
+func (c *SourceConfig) checkDedupeKey() error {
+	for i := range c.Verify {
+		v := &c.Verify[i]
+		p, _ := verify.Lookup(v.Provider)
+		switch proves := p != nil && p.Proves; {
+		case c.Dedupe.Key == "signature" && !proves:
+			return fmt.Errorf("dedupe signature needs a verified signature, and verify %s has none; use dedupe body", v.Provider)
+		case c.Dedupe.Key == "event_id" && v.Options["event_id"] == "" && (p == nil || p.EventID == ""):
+			return fmt.Errorf("dedupe event_id: no id of events is known for verify %s; use body, or json <pointer> with a field that is the same at each repeat", v.Provider)
+		}
+	}
+	return nil
+}
+
+// checkPublicURL wants a base to which the path of a request can be appended.
+func checkPublicURL(text string) error {
+	if text == "" {
+		return nil
+	}
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil:
+		return fmt.Errorf("public_url '%s' is not a URL as senders have it; write for example https://hooks.example.com", text)
+	case strings.ContainsAny(text, "?#{"):
+		return errors.New("public_url takes no query, fragment or placeholder: it is the part before the path of each request")
 	}
 	return nil
 }

@@ -37,7 +37,7 @@ func fuzzForm(t *testing.T, body []byte, field string) {
 	if err != nil {
 		return
 	}
-	key, fallback := k.Of("", nil, body)
+	key, fallback := k.Of("", "", nil, body)
 	values, _ := url.ParseQuery(string(body)) // its error is about pairs that it passed over
 	want := values.Get(field)
 	if (want == "") != fallback {
@@ -46,10 +46,10 @@ func fuzzForm(t *testing.T, body []byte, field string) {
 	if want == "" {
 		return
 	}
-	if again, _ := k.Of("", nil, []byte(url.Values{field: {want}}.Encode())); again != key {
+	if again, _ := k.Of("", "", nil, []byte(url.Values{field: {want}}.Encode())); again != key {
 		t.Fatalf("field %q of %q: not the key of %q", field, body, want)
 	}
-	if other, _ := k.Of("", nil, []byte(url.Values{field: {want + "x"}}.Encode())); other == key {
+	if other, _ := k.Of("", "", nil, []byte(url.Values{field: {want + "x"}}.Encode())); other == key {
 		t.Fatalf("field %q of %q: the key of %q", field, body, want+"x")
 	}
 }
@@ -59,7 +59,7 @@ func fuzzJSON(t *testing.T, body []byte, field string) {
 	if err != nil {
 		return
 	}
-	key, fallback := k.Of("", nil, body)
+	key, fallback := k.Of("", "", nil, body)
 	// encoding/json repairs what is not Unicode, we refuse it; there they cannot be compared.
 	if !utf8.Valid(body) || !utf8.ValidString(field) || strings.ContainsRune(field, utf8.RuneError) {
 		return
@@ -75,10 +75,10 @@ func fuzzJSON(t *testing.T, body []byte, field string) {
 	if want == nil {
 		return
 	}
-	if again, _ := k.Of("", nil, nested(t, tokens, want)); again != key {
+	if again, _ := k.Of("", "", nil, nested(t, tokens, want)); again != key {
 		t.Fatalf("%q of %q: not the key of %#v", field, body, want)
 	}
-	if other, _ := k.Of("", nil, nested(t, tokens, "another value")); want != "another value" && other == key {
+	if other, _ := k.Of("", "", nil, nested(t, tokens, "another value")); want != "another value" && other == key {
 		t.Fatalf("%q of %q: the key of another value", field, body)
 	}
 }

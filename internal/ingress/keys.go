@@ -15,6 +15,7 @@ import (
 type KeyRule struct {
 	// Kind is one of
 	//
+	//	event_id   the provider's id of the event
 	//	signature  the canonical signature and the body
 	//	body       the body
 	//	header     the values of headers
@@ -25,6 +26,10 @@ type KeyRule struct {
 	// Fields are the header names, JSON pointers or form fields, in an order that matters: at least one for header, json
 	// and form, none for the others.
 	Fields []string
+	// Provider is for event_id: whose ids they are. Those of two providers may be equal by chance.
+	Provider string
+	// Otherwise is for event_id: the rule, signature or body, for requests without an id; body when empty.
+	Otherwise string
 }
 
 // extract returns the values of a rule's fields, or false when any is missing or empty.
@@ -39,8 +44,9 @@ var fieldRules = map[string]func(fields []string) (extract, error){
 
 // Keys makes dedupe keys by one rule. It is safe for concurrent use.
 type Keys struct {
-	kind    string
-	extract extract // for kinds with fields
+	kind      string
+	otherwise string
+	extract   extract // for kinds with fields
 	// label is the rule in the form in which it is hashed, so that equal values of different fields never meet.
 	label   []byte
 	hashers sync.Pool
@@ -56,6 +62,13 @@ func NewKeys(rule KeyRule) (*Keys, error) {
 		if len(rule.Fields) > 0 {
 			return nil, fmt.Errorf("reading dedupe rule: %s takes no fields, but %q is given", rule.Kind, rule.Fields[0])
 		}
+	case "event_id":
+		if len(rule.Fields) > 0 {
+			return nil, fmt.Errorf("reading dedupe rule: event_id takes no fields, but %q is given", rule.Fields[0])
+		}
+		k.otherwise = rule.Otherwise
+		k.label = appendString(appendString(nil, rule.Kind), rule.Provider)
+		newHash = sha512.New512_256 // as below
 	case "header", "json", "form":
 		if len(rule.Fields) == 0 {
 			return nil, fmt.Errorf("reading dedupe rule: %s needs at least one field", rule.Kind)
@@ -76,18 +89,18 @@ func NewKeys(rule KeyRule) (*Keys, error) {
 		// bytes that are hashed here, as a body without the fields, and so claim another event's key.
 		newHash = sha512.New512_256
 	default:
-		return nil, fmt.Errorf("reading dedupe rule: unknown kind %q; choose from signature, body, header, json, form, off", rule.Kind)
+		return nil, fmt.Errorf("reading dedupe rule: unknown kind %q; choose from event_id, signature, body, header, json, form, off", rule.Kind)
 	}
 	k.hashers.New = func() any { return &hasher{fields: newHash(), body: sha256.New()} }
 	return k, nil
 }
 
 // Of returns the key of a request: 64 lower-case hex digits, or nothing for the rule "off". sig is the canonical
-// signature, empty when there is none.
+// signature and id the provider's id of the event, each empty when there is none.
 //
-// fallback is true when the request lacks what the rule asks for. The key is then that of the rule "body": an empty or
-// absent id must not make different events one.
-func (k *Keys) Of(sig string, h http.Header, body []byte) (key string, fallback bool) {
+// fallback is true when the request lacks what the rule asks for. The key is then that of the rule "body", or Otherwise:
+// an empty or absent id must not make different events one.
+func (k *Keys) Of(sig, id string, h http.Header, body []byte) (key string, fallback bool) {
 	if k.kind == "off" {
 		return "", false
 	}
@@ -98,12 +111,31 @@ func (k *Keys) Of(sig string, h http.Header, body []byte) (key string, fallback 
 		return s.ofBody(sig, body), sig == ""
 	case "body":
 		return s.ofBody("", body), false
+	case "event_id":
+		switch {
+		case id != "":
+			return s.ofText(k.label, id), false
+		case k.otherwise == "signature":
+			return s.ofBody(sig, body), true
+		}
+		return s.ofBody("", body), true
 	}
 	values, ok := k.extract(h, body)
 	if !ok {
 		return s.ofBody("", body), true
 	}
 	return s.ofFields(k.label, values), false
+}
+
+var signedLabel = appendString(nil, "signed")
+
+// OfSigned returns the key of what a signature covers, by its hash. It is claimed beside an id that the signature does not
+// cover, and never equals a key of Of.
+func OfSigned(sum [sha256.Size]byte) string {
+	h := sha512.New512_256()
+	h.Write(signedLabel)
+	h.Write(sum[:])
+	return hex.EncodeToString(h.Sum(nil))
 }
 
 // hasher is pooled, because what goes through hash.Hash escapes to the heap.
@@ -131,6 +163,15 @@ func (s *hasher) ofFields(label []byte, values [][]byte) string {
 		s.fields.Write(s.scratch)
 		s.fields.Write(v)
 	}
+	return s.hex(s.fields)
+}
+
+// ofText is ofFields for one text.
+func (s *hasher) ofText(label []byte, text string) string {
+	s.fields.Reset()
+	s.fields.Write(label)
+	s.scratch = appendString(s.scratch[:0], text)
+	s.fields.Write(s.scratch)
 	return s.hex(s.fields)
 }
 

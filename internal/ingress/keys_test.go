@@ -40,7 +40,7 @@ func TestSignatureKeyIsTheHashOfSignatureAndBody(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got, fallback := k.Of(c.sig, nil, []byte(c.body)); got != c.want || fallback {
+			if got, fallback := k.Of(c.sig, "", nil, []byte(c.body)); got != c.want || fallback {
 				t.Errorf("got %s, %v, want %s", got, fallback, c.want)
 			}
 		})
@@ -48,15 +48,15 @@ func TestSignatureKeyIsTheHashOfSignatureAndBody(t *testing.T) {
 }
 
 func TestSignatureKeyWithoutASignatureFallsBackToTheBody(t *testing.T) {
-	if got, fallback := newKeys(t, "signature").Of("", nil, []byte("body")); got != hexSHA256("body") || !fallback {
+	if got, fallback := newKeys(t, "signature").Of("", "", nil, []byte("body")); got != hexSHA256("body") || !fallback {
 		t.Errorf("got %s, %v", got, fallback)
 	}
 }
 
 func TestSignatureKeyIgnoresUnsignedHeaders(t *testing.T) {
 	k := newKeys(t, "signature")
-	first, _ := k.Of("sha256=00", http.Header{"X-Github-Delivery": {"1"}}, []byte("body"))
-	fresh, _ := k.Of("sha256=00", http.Header{"X-Github-Delivery": {"2"}}, []byte("body"))
+	first, _ := k.Of("sha256=00", "", http.Header{"X-Github-Delivery": {"1"}}, []byte("body"))
+	fresh, _ := k.Of("sha256=00", "", http.Header{"X-Github-Delivery": {"2"}}, []byte("body"))
 	if first != fresh {
 		t.Error("a captured request with a fresh delivery id is a new event")
 	}
@@ -65,14 +65,14 @@ func TestSignatureKeyIgnoresUnsignedHeaders(t *testing.T) {
 func TestBodyKeyIsTheHashOfTheBodyAlone(t *testing.T) {
 	k := newKeys(t, "body")
 	for _, body := range []string{"", "{}", "\x00\xff\xfe"} {
-		if got, fallback := k.Of("sha256=00", nil, []byte(body)); got != hexSHA256(body) || fallback {
+		if got, fallback := k.Of("sha256=00", "", nil, []byte(body)); got != hexSHA256(body) || fallback {
 			t.Errorf("%q: got %s, %v", body, got, fallback)
 		}
 	}
 }
 
 func TestOffMakesNoKey(t *testing.T) {
-	if got, fallback := newKeys(t, "off").Of("sha256=00", nil, []byte("body")); got != "" || fallback {
+	if got, fallback := newKeys(t, "off").Of("sha256=00", "", nil, []byte("body")); got != "" || fallback {
 		t.Errorf("got %q, %v, want none", got, fallback)
 	}
 }
@@ -147,8 +147,8 @@ func TestFieldKeys(t *testing.T) {
 	for _, c := range fieldCases {
 		t.Run(c.kind+"/"+c.name, func(t *testing.T) {
 			k := newKeys(t, c.kind, c.fields...)
-			a, fallbackA := k.Of("", c.a.header, []byte(c.a.body))
-			b, fallbackB := k.Of("", c.b.header, []byte(c.b.body))
+			a, fallbackA := k.Of("", "", c.a.header, []byte(c.a.body))
+			b, fallbackB := k.Of("", "", c.b.header, []byte(c.b.body))
 			if fallbackA || fallbackB {
 				t.Fatalf("fell back: %v, %v", fallbackA, fallbackB)
 			}
@@ -217,7 +217,7 @@ func TestFieldKeysFallBackToTheBodyWhenAFieldIsMissing(t *testing.T) {
 		{"a JSON body", "form", []string{"id"}, byBody(`{"id":1}`)},
 	} {
 		t.Run(c.kind+"/"+c.name, func(t *testing.T) {
-			got, fallback := newKeys(t, c.kind, c.fields...).Of("sha256=00", c.request.header, []byte(c.request.body))
+			got, fallback := newKeys(t, c.kind, c.fields...).Of("sha256=00", "", c.request.header, []byte(c.request.body))
 			if got != hexSHA256(c.request.body) || !fallback {
 				t.Errorf("got %s, %v, want the key of the body", got, fallback)
 			}
@@ -227,8 +227,8 @@ func TestFieldKeysFallBackToTheBodyWhenAFieldIsMissing(t *testing.T) {
 
 func TestSpellingAHeaderRuleDifferentlyKeepsItsKeys(t *testing.T) {
 	h := http.Header{"X-Id": {"1"}}
-	a, _ := newKeys(t, "header", "X-Id").Of("", h, nil)
-	if b, _ := newKeys(t, "header", "x-ID").Of("", h, nil); a != b {
+	a, _ := newKeys(t, "header", "X-Id").Of("", "", h, nil)
+	if b, _ := newKeys(t, "header", "x-ID").Of("", "", h, nil); a != b {
 		t.Error("X-Id and x-ID make different keys")
 	}
 }
@@ -250,7 +250,7 @@ func TestEqualValuesOfDifferentFieldsOrRulesAreDifferentKeys(t *testing.T) {
 		"form A and B":    {newKeys(t, "form", "A", "B"), "A=1&B=1"},
 		"body of the key": {newKeys(t, "body"), "1"},
 	} {
-		key, _ := r.keys.Of("", h, []byte(r.body))
+		key, _ := r.keys.Of("", "", h, []byte(r.body))
 		if other, twice := seen[key]; twice {
 			t.Errorf("%s and %s have the same key", name, other)
 		}
@@ -261,7 +261,7 @@ func TestEqualValuesOfDifferentFieldsOrRulesAreDifferentKeys(t *testing.T) {
 // Whoever may send any bytes as a body must not be able to make the key of another event out of them. So no SHA-256 of
 // anything that he could work out may be a field's key.
 func TestAFieldKeyIsNoPlainHashOfItsOwnInput(t *testing.T) {
-	key, _ := newKeys(t, "header", "A").Of("", http.Header{"A": {"1"}}, nil)
+	key, _ := newKeys(t, "header", "A").Of("", "", http.Header{"A": {"1"}}, nil)
 	for _, input := range []string{"1", "A1", "\x06header\x01A\x011", "header\x00A\x001"} {
 		if key == hexSHA256(input) {
 			t.Errorf("the body %q has the key of header A: 1", input)
@@ -275,12 +275,12 @@ func TestConcurrentKeysDoNotDisturbEachOther(t *testing.T) {
 	for g := range 8 {
 		wg.Go(func() {
 			body := fmt.Sprintf(`{"id":%d}`, g)
-			field, _ := newKeys(t, "json", "/id").Of("", nil, []byte(body))
+			field, _ := newKeys(t, "json", "/id").Of("", "", nil, []byte(body))
 			for range 300 {
-				if got, _ := signature.Of("sig", nil, []byte(body)); got != hexSHA256("sig"+body) {
+				if got, _ := signature.Of("sig", "", nil, []byte(body)); got != hexSHA256("sig"+body) {
 					t.Error("another request's signature key")
 				}
-				if got, _ := fields.Of("", nil, []byte(body)); got != field {
+				if got, _ := fields.Of("", "", nil, []byte(body)); got != field {
 					t.Error("another request's field key")
 				}
 			}
@@ -331,7 +331,7 @@ func BenchmarkKeys(b *testing.B) {
 			k := newKeys(b, c.kind, c.fields...)
 			b.ReportAllocs()
 			for b.Loop() {
-				k.Of("sha256=058d37e5c6599b17f2260c5d771a650b4005c603b5b3f6e1134e79f85adacdea", h, body)
+				k.Of("sha256=058d37e5c6599b17f2260c5d771a650b4005c603b5b3f6e1134e79f85adacdea", "", h, body)
 			}
 		})
 	}
@@ -340,7 +340,7 @@ func BenchmarkKeys(b *testing.B) {
 		large := []byte(`{"x":[` + strings.Repeat(`{"name":"value","n":[1,2,3]},`, 25<<20/29) + `0],"id":1}`)
 		b.SetBytes(int64(len(large)))
 		for b.Loop() {
-			k.Of("", nil, large)
+			k.Of("", "", nil, large)
 		}
 	})
 }

@@ -102,29 +102,41 @@ func CheckOptions(provider string, o Options, later ...string) error {
 	return nil
 }
 
+// WordMeant returns the word that an alias of it stands for, and any other as it is.
+func WordMeant(provider, name string) string {
+	r, ok := find(provider)
+	if !ok {
+		return name
+	}
+	return meantWord(r.takes(), name)
+}
+
+func meantWord(takes []string, name string) string {
+	if other := optionAliases[name]; other != "" {
+		name = other
+	}
+	if name == "header" && !slices.Contains(takes, name) && slices.Contains(takes, "signature_header") {
+		name = "signature_header"
+	}
+	return name
+}
+
 // check returns the options with their own words instead of aliases.
 func (o Options) check(r *row, later ...string) (Options, error) {
 	takes := r.takes()
 	out := Options{}
 	for _, name := range o.words() {
-		value, word := o[name], name
-		if other := optionAliases[name]; other != "" {
-			word = other
-		}
-		if word == "header" && !slices.Contains(takes, word) && slices.Contains(takes, "signature_header") {
-			word = "signature_header"
-		}
+		value, word := o[name], meantWord(takes, name)
 		if !slices.Contains(takes, word) {
 			if len(takes) == 0 {
 				return nil, fmt.Errorf("it takes no %s, its scheme is fixed; use hmac for a scheme of your own", name)
 			}
 			return nil, fmt.Errorf("it takes no %s; it takes %s", name, strings.Join(takes, ", "))
 		}
-		if slices.Contains(later, name) {
-			// Anything but the empty text counts as given.
-			value = orText(value, "?")
-		} else if err := wordOf(word).check(value); err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
+		if !slices.Contains(later, name) {
+			if err := wordOf(word).check(value); err != nil {
+				return nil, fmt.Errorf("%s: %w", name, err)
+			}
 		}
 		out[word] = value
 	}

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"strings"
@@ -40,12 +41,15 @@ type vector struct {
 		Audience            string            `json:"audience"`
 		ServiceAccount      string            `json:"service_account"`
 		SigningCertPEM      string            `json:"signing_cert_pem"`
+		Options             verify.Options    `json:"options"`
 	} `json:"extra"`
 }
 
-func readVectors(t testing.TB) []*vector {
+func readVectors(t testing.TB) []*vector { return readVectorFile(t, "testdata/vectors.jsonl") }
+
+func readVectorFile(t testing.TB, name string) []*vector {
 	t.Helper()
-	text, err := os.ReadFile("testdata/vectors.jsonl")
+	text, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,6 +84,7 @@ func (v *vector) request(t testing.TB) *verify.Request {
 
 func (v *vector) options() verify.Options {
 	o := verify.Options{}
+	maps.Copy(o, v.Extra.Options)
 	for word, value := range map[string]string{
 		"algorithm": v.Extra.Algorithm, "encoding": v.Extra.Encoding, "secret_encoding": v.Extra.SecretEncoding, "header": v.Extra.Header,
 		"audience": v.Extra.Audience, "service_account": v.Extra.ServiceAccount, "certificate": v.Extra.SigningCertPEM,
@@ -116,6 +121,28 @@ func TestVectors(t *testing.T) {
 	if len(vectors) < 1075 {
 		t.Errorf("%d vectors, want at least 1075", len(vectors))
 	}
+	runVectors(t, vectors)
+}
+
+// Requests that another program, in another language, made from the description of each scheme, for the providers of
+// which nothing is published.
+func TestMoreVectors(t *testing.T) {
+	more := readVectorFile(t, "testdata/vectors_more.jsonl")
+	runVectors(t, more)
+	have := map[string]bool{}
+	for _, v := range append(readVectors(t), more...) {
+		have[v.Provider] = true
+	}
+	for _, p := range verify.Providers() {
+		// What ShipEngine signs is not known for sure.
+		if p.Proves && !have[p.ID] && p.ID != "shipengine" {
+			t.Errorf("%s has no vector", p.ID)
+		}
+	}
+}
+
+func runVectors(t *testing.T, vectors []*vector) {
+	t.Helper()
 	for _, v := range vectors {
 		t.Run(v.Provider+"/"+v.Name, func(t *testing.T) {
 			verifier, r := v.verifier(t), v.request(t)
