@@ -295,8 +295,9 @@ func TestNewKeysRefusals(t *testing.T) {
 		fields []string
 		want   string
 	}{
-		{"", nil, `unknown kind ""; choose from signature, body, header, json, form, off`},
-		{"event_id", nil, `unknown kind "event_id"; choose from signature, body, header, json, form, off`},
+		{"", nil, `unknown kind ""; choose from event_id, signature, body, header, json, form, off`},
+		{"event-id", nil, `unknown kind "event-id"; choose from event_id, signature, body, header, json, form, off`},
+		{"event_id", []string{"/id"}, `event_id takes no fields, but "/id" is given`},
 		{"signature", []string{"X"}, `signature takes no fields, but "X" is given`},
 		{"body", []string{"/id"}, `body takes no fields, but "/id" is given`},
 		{"off", []string{"x"}, `off takes no fields, but "x" is given`},

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"net/url"
 	"time"
+
+	"github.com/caddy-anvil/anvil/internal/jsonptr"
 )
 
 // Handshakes that are POSTs.
@@ -78,10 +80,12 @@ var (
 	xeroIntent = handshake{
 		method: http.MethodPost, signed: true, says: "intent to receive: 200 if signed, 401 if not",
 		answer: func(h *hand) (Answer, bool) {
-			if h.doc == nil || string(h.raw("/events")) != "[]" {
+			raw := h.raw("/events")
+			if raw == nil {
 				return Answer{}, false
 			}
-			return emptyOK, true
+			events, ok := jsonptr.Items(raw, 0)
+			return emptyOK, ok && len(events) == 0
 		},
 	}
 	snsConfirmation = handshake{

@@ -80,6 +80,7 @@ func TestHandshakes(t *testing.T) {
 		{"smartcar", "smartcar", nil, signedPost(t, "smartcar", key, `{"eventType":"VERIFY","data":{"challenge":"abc"}}`), verify.Answer{Status: 200, ContentType: "application/json", Body: `{"challenge":"868cd65d7accd08c16169f6654325b46374ad5140d1156277a50d9c0ed3456be"}`}},
 		{"tebex", "tebex", nil, signedPost(t, "tebex", key, `{"type":"validation.webhook","id":"w-1"}`), verify.Answer{Status: 200, ContentType: "application/json", Body: `{"id":"w-1"}`}},
 		{"xero, no events", "xero", nil, signedPost(t, "xero", key, `{"events":[],"entropy":"x"}`), verify.Answer{Status: 200}},
+		{"xero, no events with a blank", "xero", nil, signedPost(t, "xero", key, `{"events": [ ]}`), verify.Answer{Status: 200}},
 		{"xero, events", "xero", nil, signedPost(t, "xero", key, `{"events":[{}]}`), verify.Answer{}},
 		{"xero, wrongly signed", "xero", nil, post(`{"events":[]}`, "X-Xero-Signature", "AAAA"), verify.Answer{}},
 		{"asana", "asana", nil, post("", "X-Hook-Secret", "s"), verify.Answer{Status: 200, Token: "s"}},

@@ -37,7 +37,8 @@ type jwtScheme struct {
 	maxAge   bool // the iat claim is the signed time
 	expires  bool // the exp claim must be there
 	leeway   time.Duration
-	chosen   bool // options name algorithms, issuer, audience and the body's claim
+	early    time.Duration // how long before its nbf a token is accepted, because clocks differ; a minute unless leeway is set
+	chosen   bool          // options name algorithms, issuer, audience and the body's claim
 	fixed    []fixedHeader
 	// extra are further claims that must be there.
 	extra []string
@@ -84,6 +85,9 @@ func (s jwtScheme) compile(c *compilation) (checker, error) {
 		}
 		s.issuer = strings.Fields(c.options["issuer"])
 		s.hash = c.options["body_claim"]
+	}
+	if s.leeway == 0 {
+		s.early = time.Minute
 	}
 	out := &jwtChecker{
 		jwtScheme: s, audience: strings.Fields(c.options["audience"]), account: strings.Fields(c.options["service_account"]),

@@ -93,7 +93,7 @@ func (j *jwtChecker) checkTimes(c claims, now time.Time) Reason {
 		switch {
 		case !ok:
 			return ReasonBadTimestamp
-		case nbf.After(now.Add(j.leeway)):
+		case nbf.After(now.Add(max(j.leeway, j.early))):
 			return ReasonTooNew
 		}
 	}

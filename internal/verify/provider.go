@@ -41,6 +41,8 @@ type row struct {
 	handshakes        []handshake
 	// sender says that the scheme proves who sends, but not what: the body is not covered.
 	sender bool
+	// once says that what is signed is good for one request: it must be claimed beside the dedupe key, whatever that is.
+	once bool
 	// traps are what users stumble over; interactive names the flows whose sender waits for the application's answer.
 	traps, interactive string
 }
@@ -108,6 +110,9 @@ type Provider struct {
 	Accepted, Refused Answer
 	// CoversBody is false where a genuine request may have any body.
 	CoversBody bool
+	// Once is true where SignedHash must be claimed beside the dedupe key, because the signature covers a token that is good
+	// for one request and little else.
+	Once bool
 	// Traps are what users stumble over; Interactive names flows that must not be queued, because their sender waits for
 	// the application's own answer.
 	Traps, Interactive string
@@ -192,7 +197,7 @@ func (r *row) public() *Provider {
 		MinSecret: r.minSecret, Generic: r.generic, Proves: r.scheme != nil, Options: r.takes(), Needs: r.needs,
 		EventID: r.eventID, EventType: r.eventType, IDStable: r.idStable, IDSigned: r.idSigned,
 		Dedupe: r.dedupe(), DedupeTTL: max(minDedupeTTL, r.retries+24*time.Hour), MaxBody: r.maxBody, Methods: r.methods,
-		Accepted: r.accepted, Refused: r.refused, CoversBody: r.scheme != nil && !r.sender, Traps: r.traps, Interactive: r.interactive,
+		Accepted: r.accepted, Refused: r.refused, CoversBody: r.scheme != nil && !r.sender, Once: r.once, Traps: r.traps, Interactive: r.interactive,
 	}
 	if len(p.Methods) == 0 {
 		p.Methods = []string{http.MethodPost}

@@ -14,9 +14,9 @@ const paymobFields = "{sig.json./obj/amount_cents}{sig.json./obj/created_at}{sig
 var fieldsRows = []row{
 	{
 		id: "mailgun", name: "Mailgun", docs: "https://documentation.mailgun.com/docs/mailgun/user-manual/webhooks/securing-webhooks", secret: "the HTTP webhook signing key", sender: true,
-		scheme:  mailgunScheme{},
+		scheme: mailgunScheme{}, once: true,
 		eventID: "/event-data/id | form:token", idStable: true, eventType: "/event-data/event | form:event", options: []string{"tolerance"},
-		traps: "Only the time and a token are signed: whoever has seen one request can put any event beside them while the time is valid.",
+		traps: "Only the time and a token are signed: whoever has seen one request can put any event beside them while the time is valid, so each token is accepted once.",
 	},
 	{
 		id: "adyen", name: "Adyen (standard notifications)", docs: "https://docs.adyen.com/development-resources/webhooks/verify-hmac-signatures/", secret: "the HMAC key, in hex",

@@ -1,0 +1,94 @@
+package anvil
+
+import (
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/caddy-anvil/anvil/internal/ingress"
+	"github.com/caddy-anvil/anvil/internal/store"
+	"github.com/caddy-anvil/anvil/internal/verify"
+)
+
+const defaultTTL = 168 * time.Hour
+
+// keyPlan says which dedupe keys a webhook claims.
+type keyPlan struct {
+	rule ingress.KeyRule
+	keys *ingress.Keys // nil: none
+	ttl  time.Duration
+	// signed is how long the hash of what is signed is claimed beside an id that the signature does not cover; 0: not at all.
+	signed time.Duration
+}
+
+// newKeyPlan joins what is configured with what is right for the provider; p is nil where nothing is verified.
+func newKeyPlan(c *DedupeConfig, p *proof) (keyPlan, error) {
+	plan := keyPlan{rule: ingress.KeyRule{Kind: "body"}, ttl: defaultTTL}
+	if p != nil {
+		plan.rule.Kind, plan.ttl = p.Dedupe(), p.provider.DedupeTTL
+	}
+	if c != nil {
+		plan.ttl = orDefault(c.TTL, plan.ttl)
+		if c.Key != "" {
+			plan.rule = ingress.KeyRule{Kind: c.Key, Fields: c.Fields}
+		}
+	}
+	switch plan.rule.Kind {
+	case "off":
+		return plan, nil
+	case "event_id":
+		if p == nil {
+			plan.rule.Kind = "body"
+			break
+		}
+		plan.rule.Provider, plan.rule.Otherwise = p.provider.ID, p.DedupeOtherwise()
+		if p.provider.Proves && !p.IDSigned() {
+			// Without a signed time a captured webhook can be sent again for ever.
+			plan.signed = or(p.ReplayWindow(), plan.ttl)
+		}
+	case "signature":
+		if p == nil {
+			plan.rule.Kind = "body"
+		}
+	}
+	var err error
+	plan.keys, err = ingress.NewKeys(plan.rule)
+	return plan, err
+}
+
+func (k *keyPlan) String() string {
+	text := strings.Join(append([]string{k.rule.Kind}, k.rule.Fields...), " ")
+	if k.keys == nil {
+		return text
+	}
+	return text + " " + shortDuration(k.ttl)
+}
+
+// of returns the keys of a webhook. id is the provider's, of a proved webhook only.
+func (k *keyPlan) of(t *trust, id string, r *verify.Request, h http.Header, now time.Time) []store.Key {
+	if k.keys == nil {
+		return nil
+	}
+	signature := ""
+	if t.verified {
+		signature = t.verdict.Signature
+	}
+	value, fallback := k.keys.Of(signature, id, h, r.Body)
+	keys := []store.Key{{Value: value, TTL: k.ttl}}
+	if k.signed > 0 && t.verified && !fallback {
+		keys = append(keys, store.Key{Value: ingress.OfSigned(t.by.SignedHash(r, t.verdict, now)), TTL: k.signed})
+	}
+	return keys
+}
+
+// shortDuration leaves out the zeroes: 168h instead of 168h0m0s.
+func shortDuration(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
