@@ -244,8 +244,7 @@ func (t *tokenChecker) sign(r *Request, w *signWith) error {
 		text = t.scheme + " " + text
 	}
 	if t.token.each != "" {
-		r.Body = fmt.Appendf(nil, `{"value":[{"clientState":%s}]}`, quoted(text))
-		return nil
+		return putInEach(r, t.each[0], t.fields[0].path[0], text)
 	}
 	return t.fields[0].put(r, text, false)
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"hash/crc32"
 	"net/url"
 	"strconv"
@@ -63,6 +64,33 @@ func putJSON(r *Request, p jsonptr.Pointer, text string) error {
 	}
 	object[p[len(p)-1]] = text
 	r.Body, err = json.Marshal(v)
+	return err
+}
+
+// putInEach sets a member of all objects in the array that the body has under a name. A body without one becomes its only
+// item.
+func putInEach(r *Request, array, name, text string) error {
+	if err := normaliseJSON(r); err != nil {
+		return err
+	}
+	v, err := decodeJSON(r.Body)
+	if err != nil {
+		return err
+	}
+	root, _ := v.(map[string]any)
+	items, _ := root[array].([]any)
+	if len(items) == 0 {
+		items = []any{v}
+		root = map[string]any{array: items}
+	}
+	for _, item := range items {
+		object, ok := item.(map[string]any)
+		if !ok {
+			return fmt.Errorf("the items of %s must be JSON objects: the token is a field of each", array)
+		}
+		object[name] = text
+	}
+	r.Body, err = json.Marshal(root)
 	return err
 }
 

@@ -1,0 +1,162 @@
+package sample_test
+
+import (
+	"crypto/ed25519"
+	"encoding/base64"
+	"encoding/hex"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddy-anvil/anvil/internal/sample"
+	"github.com/caddy-anvil/anvil/internal/verify"
+)
+
+const sentTo = "https://hooks.example.test/in"
+
+// secrets of the forms that some providers insist on.
+var secrets = map[string]string{
+	"adyen": strings.Repeat("0a", 32), "adyen-platform": strings.Repeat("0a", 32), "airtable": "YWlydGFibGUtbWFjLXNlY3JldA==",
+	"box": "primary-key-made-up,secondary-key", "braintree": "public:private-made-up", "contentful": strings.Repeat("a", 64),
+}
+
+func signed(t *testing.T, p *verify.Provider, r *verify.Request) (*verify.Verifier, bool) {
+	t.Helper()
+	secret := "a-secret-made-up-for-tests-32-bytes"
+	switch {
+	case secrets[p.ID] != "":
+		secret = secrets[p.ID]
+	case p.Family == verify.FamilyStandard:
+		secret = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
+	case strings.HasPrefix(p.Secret, "user:password"):
+		secret = "user:password-made-up"
+	}
+	options := verify.Options{}
+	for _, word := range p.Needs {
+		options[word] = map[string]string{"audience": sentTo, "service_account": "a@b.test", "app_key": "key", "header": "X-Jws"}[word]
+	}
+	if err := verify.Sign(p.ID, verify.SignKeys{Secret: secret}, options, r, time.Now()); err != nil {
+		return nil, false // it signs with a private key of its own kind, which is tested where the schemes are
+	}
+	v, err := verify.New(p.ID, []string{secret}, options, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v, true
+}
+
+func TestASampleOfEveryProviderIsGenuineOnceSignedAndHasTheTypeAskedFor(t *testing.T) {
+	tried := 0
+	for _, p := range verify.Providers() {
+		if !p.Proves {
+			continue
+		}
+		t.Run(p.ID, func(t *testing.T) {
+			want := "made.up"
+			if place, _, _ := strings.Cut(p.EventType, " | "); strings.Contains(place, " + ") {
+				want = "made.up:created"
+			}
+			r, err := sample.Event(p, sentTo, want)
+			chosen := err == nil
+			if err != nil {
+				want = ""
+				if r, err = sample.Event(p, sentTo, ""); err != nil {
+					t.Fatal(err)
+				}
+			}
+			v, ok := signed(t, p, r)
+			if !ok {
+				return
+			}
+			tried++
+			if got := v.Verify(t.Context(), r, time.Now()); !got.OK {
+				t.Fatalf("%s: %s %v %s", got.Reason, r.URL, r.Header, r.Body)
+			}
+			eventType, id := v.EventFacts(r)
+			if chosen && eventType != want {
+				t.Errorf("type %q, want %q: %v %s", eventType, want, r.Header, r.Body)
+			}
+			if p.Dedupe == "event_id" && id == "" && p.ID != "kinde" {
+				t.Errorf("no event id: %v %s", r.Header, r.Body)
+			}
+		})
+	}
+	if tried < 200 {
+		t.Errorf("only %d providers were tried", tried)
+	}
+}
+
+func TestNoTwoSamplesAreTheSameEvent(t *testing.T) {
+	for _, p := range verify.Providers() {
+		a, errA := sample.Event(p, sentTo, "")
+		b, errB := sample.Event(p, sentTo, "")
+		if errA != nil || errB != nil {
+			t.Fatal(errA, errB)
+		}
+		if string(a.Body) == string(b.Body) {
+			t.Errorf("%s: twice %s", p.ID, a.Body)
+		}
+	}
+}
+
+func TestAnEventOfTheUsersStaysAsItIs(t *testing.T) {
+	github := lookup(t, "github")
+	for body, contentType := range map[string]string{
+		"{\"a\" : 1}\n": "application/json", "a=b&c=%20": "application/x-www-form-urlencoded", "\xff\x00": "application/octet-stream",
+		"plain words": "application/octet-stream", "": "application/octet-stream",
+	} {
+		r, err := sample.WithBody(github, sentTo, "push", []byte(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(r.Body) != body || r.Header.Get("Content-Type") != contentType || r.Header.Get("X-Github-Event") != "push" || r.Header.Get("X-Github-Delivery") == "" {
+			t.Errorf("%q became %q with %v", body, r.Body, r.Header)
+		}
+	}
+}
+
+func TestATypeThatCannotBeGivenIsAnError(t *testing.T) {
+	for _, c := range []struct{ provider, want string }{
+		{"hmac", "says nowhere"},
+		{"kinde", "cannot be chosen"},
+		{"heroku", "2 parts"},
+	} {
+		if _, err := sample.Event(lookup(t, c.provider), sentTo, "x"); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", c.provider, err, c.want)
+		}
+	}
+	for _, provider := range []string{"stripe", "chargify"} {
+		if _, err := sample.WithBody(lookup(t, provider), sentTo, "x", []byte("{}")); err == nil || !strings.Contains(err.Error(), "write it there") {
+			t.Errorf("%s: %v", provider, err)
+		}
+	}
+}
+
+func TestASampleCanBeSignedWithAPrivateKey(t *testing.T) {
+	seed := make([]byte, ed25519.SeedSize)
+	public := ed25519.NewKeyFromSeed(seed).Public().(ed25519.PublicKey)
+	p := lookup(t, "telnyx")
+	r, err := sample.Event(p, sentTo, "message.received")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := verify.Sign(p.ID, verify.SignKeys{Private: hex.EncodeToString(seed)}, nil, r, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	v, err := verify.New(p.ID, []string{base64.StdEncoding.EncodeToString(public)}, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := v.Verify(t.Context(), r, time.Now()); !got.OK || v.EventType(r) != "message.received" {
+		t.Errorf("%+v %s", got, v.EventType(r))
+	}
+}
+
+func lookup(t *testing.T, id string) *verify.Provider {
+	t.Helper()
+	p, ok := verify.Lookup(id)
+	if !ok {
+		t.Fatalf("no provider %s", id)
+	}
+	return p
+}
