@@ -38,11 +38,9 @@ const maxEcho = 1024
 // twice: before Verify with a zero verdict, for handshakes that nothing signs, and with the verdict of Verify for those
 // that must be signed. An answer never quotes more than 1 KiB of the request, and never as HTML.
 func (v *Verifier) Handshake(ctx context.Context, r *Request, verdict Verdict) (Answer, bool) {
-	// Some endpoints must be registered before there is a secret. Nothing but handshakes is answered then.
-	_, before := v.check.(refuseAll)
 	for i := range v.row.handshakes {
 		shake := &v.row.handshakes[i]
-		if shake.method != r.Method || shake.signed != verdict.OK && !(before && shake.signed) || !shake.signed && !shake.maybe(r) {
+		if shake.method != r.Method || !v.due(shake, r, verdict) {
 			continue
 		}
 		h := &hand{ctx: ctx, v: v, r: r, secret: verdict.Secret}
@@ -56,6 +54,16 @@ func (v *Verifier) Handshake(ctx context.Context, r *Request, verdict Verdict) (
 		}
 	}
 	return Answer{}, false
+}
+
+// due reports whether it is the handshake's turn: signed ones come after verification, others before.
+func (v *Verifier) due(s *handshake, r *Request, verdict Verdict) bool {
+	if !s.signed {
+		return !verdict.OK && s.maybe(r)
+	}
+	// Some endpoints must be registered before there is a secret. Nothing but handshakes is answered then.
+	_, before := v.check.(refuseAll)
+	return verdict.OK || before
 }
 
 func (s *handshake) maybe(r *Request) bool {
