@@ -89,24 +89,27 @@ func meant(word string, known []string) string {
 	return "; did you mean '" + best + "'?"
 }
 
-// editDistance counts the letters to insert, remove or replace (Levenshtein). The words are short: the configuration's
-// author writes one, the other is ours.
+// editDistance counts the letters to insert, remove, replace or swap with the next one (optimal string alignment). The
+// words are short: the configuration's author writes one, the other is ours.
 func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
+	before, row := make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j
 	}
 	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
+		next := make([]int, len(b)+1)
+		next[0] = i + 1
 		for j := range len(b) {
-			cost := diagonal
+			cost := row[j]
 			if a[i] != b[j] {
 				cost++
 			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, diagonal+1, row[j]+1)
+			next[j+1] = min(cost, next[j]+1, row[j+1]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				next[j+1] = min(next[j+1], before[j-1]+1)
+			}
 		}
+		before, row = row, next
 	}
 	return row[len(b)]
 }

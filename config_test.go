@@ -23,8 +23,8 @@ func TestSourceJSONRefused(t *testing.T) {
 		{"empty secret", `{"source":"a","verify":[{"provider":"github","secrets":[""]}]}`, "secret 1 of verify github is empty"},
 		{"none with secret", `{"source":"a","verify":[{"provider":"none","secrets":["x"]}]}`, "verify none takes no secret"},
 		{"none before others", `{"source":"a","verify":[{"provider":"none"},{"provider":"github","secrets":["x"]}]}`, "must be the only verify"},
-		{"options of a preset", `{"source":"a","verify":[{"provider":"github","secrets":["x"],"prefix":""}]}`, "prefix"},
-		{"bad algorithm", `{"source":"a","verify":[{"provider":"hmac","secrets":["x"],"algorithm":"crc32"}]}`, `"crc32"`},
+		{"options of a preset", `{"source":"a","verify":[{"provider":"github","secrets":["x"],"options":{"prefix":""}}]}`, "prefix"},
+		{"bad algorithm", `{"source":"a","verify":[{"provider":"hmac","secrets":["x"],"options":{"algorithm":"crc32"}}]}`, `"crc32"`},
 		{"bad dedupe key", `{"source":"a",` + github + `,"dedupe":{"key":"sig"}}`, "unrecognized dedupe key 'sig'"},
 		{"dedupe fields without key", `{"source":"a",` + github + `,"dedupe":{"fields":["/id"]}}`, "dedupe has fields but no key"},
 		{"empty dedupe fields", `{"source":"a",` + github + `,"dedupe":{"key":"json","fields":[]}}`, "dedupe json"},
@@ -155,7 +155,10 @@ func TestErrorsNeverShowSecrets(t *testing.T) {
 		{"none with secret", VerifyConfig{Provider: "none", Secrets: []string{secret}}},
 		{"empty second secret", VerifyConfig{Provider: "github", Secrets: []string{secret, ""}}},
 		{"placeholder of the request", VerifyConfig{Provider: "github", Secrets: []string{secret + "{http.request.host}"}}},
-		{"bad option", VerifyConfig{Provider: "hmac", Secrets: []string{secret}, Encoding: "x"}},
+		{"bad option", VerifyConfig{Provider: "hmac", Secrets: []string{secret}, Options: map[string]string{"encoding": "x"}}},
+		{"bad secret option", VerifyConfig{Provider: "vercel", Secrets: []string{"x"}, Options: map[string]string{"verify_header": secret + "\n"}}},
+		{"secret option of another provider", VerifyConfig{Provider: "github", Secrets: []string{"x"}, Options: map[string]string{"verify_token": secret}}},
+		{"placeholder of the request in an option", VerifyConfig{Provider: "meta", Secrets: []string{"x"}, Options: map[string]string{"verify_token": secret + "{http.x}"}}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -54,7 +54,11 @@ func (v *VerifyConfig) validate() error {
 	case !ok:
 		return unknownProvider(v.Provider)
 	case len(v.Secrets) == 0 && !p.SecretOptional:
-		return fmt.Errorf("verify %s needs a secret (%s); is an environment variable empty?", v.Provider, p.Secret)
+		what := "a secret"
+		if p.Secret != "the signing secret" {
+			what = p.Secret
+		}
+		return fmt.Errorf("verify %s needs %s; is an environment variable empty?", v.Provider, what)
 	case len(v.Secrets) > 0 && !p.Proves:
 		return fmt.Errorf("verify %s takes no secret: this provider does not sign", v.Provider)
 	case v.ReportOnly && !p.Proves:
@@ -77,7 +81,7 @@ func (v *VerifyConfig) validate() error {
 func unknownProvider(name string) error {
 	known := []string{providerNone}
 	for _, p := range verify.Providers() {
-		known = append(known, p.ID)
+		known = append(append(known, p.ID), p.Aliases...)
 	}
 	// There are too many to name them all.
 	return fmt.Errorf("unknown provider '%s'%s", name, or(meant(name, known), "; caddy anvil providers lists all, and hmac describes one of your own"))

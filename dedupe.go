@@ -1,7 +1,6 @@
 package anvil
 
 import (
-	"net/http"
 	"strings"
 	"time"
 
@@ -65,7 +64,7 @@ func (k *keyPlan) String() string {
 }
 
 // of returns the keys of a webhook. id is the provider's, of a proved webhook only.
-func (k *keyPlan) of(t *trust, id string, r *verify.Request, h http.Header, now time.Time) []store.Key {
+func (k *keyPlan) of(t *trust, id string, r *verify.Request, now time.Time) []store.Key {
 	if k.keys == nil {
 		return nil
 	}
@@ -73,9 +72,10 @@ func (k *keyPlan) of(t *trust, id string, r *verify.Request, h http.Header, now 
 	if t.verified {
 		signature = t.verdict.Signature
 	}
-	value, fallback := k.keys.Of(signature, id, h, r.Body)
+	value, _ := k.keys.Of(signature, id, r.Header, r.Body)
 	keys := []store.Key{{Value: value, TTL: k.ttl}}
-	if k.signed > 0 && t.verified && !fallback {
+	// Also where the id is missing: it can be added to a captured webhook as well as changed.
+	if k.signed > 0 && t.verified {
 		keys = append(keys, store.Key{Value: ingress.OfSigned(t.by.SignedHash(r, t.verdict, now)), TTL: k.signed})
 	}
 	return keys

@@ -6,16 +6,14 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"go.uber.org/zap"
-
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/caddy-anvil/anvil/internal/event"
 	"github.com/caddy-anvil/anvil/internal/ingress"
 	"github.com/caddy-anvil/anvil/internal/store"
 	"github.com/caddy-anvil/anvil/internal/verify"
@@ -38,8 +36,8 @@ const (
 // Placeholder | Description
 // ------------|-------------
 // `{http.anvil.job_id}` | The id of the first job, of the original one for a duplicate
-// `{http.anvil.outcome}` | `accepted`, `duplicate` or `refused`
-// `{http.anvil.reason}` | Why the request was refused
+// `{http.anvil.outcome}` | `accepted`, `duplicate`, `handshake` or `refused`
+// `{http.anvil.reason}` | Why the request was refused, or would have been but for `report_only`
 type Handler struct {
 	SourceConfig
 
@@ -70,17 +68,6 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	return err
 }
 
-// refusal is an answer to a request that is not taken. Code goes to the sender, reason to the operator.
-type refusal struct {
-	status int
-	code   string
-	reason string
-	retry  time.Duration
-	// close ends the connection, because a rest of the body may still be in it.
-	close bool
-	err   error
-}
-
 // ServeHTTP implements caddyhttp.MiddlewareHandler. Refusals come in the order of their cost.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.Handler) error {
 	began := time.Now()
@@ -90,37 +77,60 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.
 		// no deadlines, Caddy's own timeouts still end a stalled body.
 		_ = http.NewResponseController(w).SetReadDeadline(began.Add(s.readTimeout))
 	}
-	accepted, no := h.serve(w, r, began)
 	repl, _ := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
-	if no != nil {
-		s.refuse(w, r, repl, no)
+	in := &incoming{w: w, r: r, began: began}
+	in.clientIP, _ = caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
+	accepted, no := h.serve(in)
+	switch {
+	case no != nil:
+		s.refuse(in, repl, no)
 		return nil
+	case in.test != nil:
+		return s.answerTest(in, repl)
 	}
 	outcome, counter := "accepted", s.accepted
 	if accepted.Duplicate {
 		outcome, counter = "duplicate", s.duplicate
 	}
-	counter.Inc()
+	reason := string(in.trust.verdict.Reason)
+	if reason == "" {
+		counter.Inc()
+	} else {
+		requestsTotal.WithLabelValues(s.cfg.Source, outcome, reason).Inc()
+	}
 	acceptSeconds.Observe(time.Since(began).Seconds())
 	first := accepted.JobIDs[0].String()
 	if repl != nil {
-		setOutcome(repl, outcome, "", first)
+		setOutcome(repl, outcome, reason, first)
 	}
-	return s.answer(w, first, &accepted)
+	return s.answer(w, first, &accepted, in.trust.by)
 }
 
-func (h *Handler) serve(w http.ResponseWriter, r *http.Request, began time.Time) (store.Accepted, *refusal) {
+// incoming is a request on its way through the handler.
+type incoming struct {
+	w        http.ResponseWriter
+	r        *http.Request
+	began    time.Time
+	clientIP string
+	// sent is what the sender made, for proofs.
+	sent  verify.Request
+	trust trust
+	// test is the answer to a handshake, nil for deliveries.
+	test *verify.Answer
+}
+
+func (h *Handler) serve(in *incoming) (store.Accepted, *refusal) {
 	var none store.Accepted
-	s := h.source
-	if r.Method != http.MethodPost {
+	s, r := h.source, in.r
+	delivers := slices.Contains(s.delivers, r.Method)
+	if !delivers && !slices.Contains(s.tests, r.Method) {
 		return none, &refusal{status: http.StatusMethodNotAllowed, code: "method_not_allowed"}
 	}
 	if !h.app.waitStarted(r.Context()) {
 		return none, &refusal{status: http.StatusServiceUnavailable, code: "not_ready", retry: busyRetry}
 	}
-	clientIP, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
 	if s.byIP != nil {
-		if ok, retry := s.byIP.Allow(ingress.ByIP(clientIP), began); !ok {
+		if ok, retry := s.byIP.Allow(ingress.ByIP(in.clientIP), in.began); !ok {
 			return none, &refusal{status: http.StatusTooManyRequests, code: "rate_limited", reason: "rate_limit_ip", retry: retry}
 		}
 	}
@@ -128,32 +138,45 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, began time.Time)
 		return none, &refusal{status: http.StatusTooManyRequests, code: "too_busy", reason: "max_in_flight", retry: time.Second}
 	}
 	defer s.inFlight.Leave()
-	if s.missingHeader(r.Header) {
-		return none, &refusal{status: http.StatusUnauthorized, code: "invalid_signature", reason: string(verify.ReasonMissing)}
+	origin := originOf(r)
+	in.sent = verify.Request{Method: r.Method, URL: s.urlOf(&origin), Header: r.Header}
+	if !delivers {
+		if s.tested(in) {
+			return none, nil
+		}
+		return none, &refusal{status: http.StatusMethodNotAllowed, code: "method_not_allowed", reason: "no_handshake"}
 	}
-	body, reserved, no := s.readBody(w, r)
+	if s.missingHeader(&in.sent) {
+		in.trust = trust{by: s.proofs[0], verdict: verify.Verdict{Reason: verify.ReasonMissing}}
+		return none, s.unprovedRefusal(in)
+	}
+	body, reserved, no := s.readBody(in.w, r)
 	defer s.inFlight.Release(reserved)
 	if no != nil {
 		return none, no
 	}
-	sent := s.payload(r, body, clientIP)
-	verdict, by := s.verify(r.Context(), &verify.Request{
-		Method: r.Method, URL: sent.Scheme + "://" + sent.Host + sent.URI, Header: r.Header, Body: body,
-	}, began)
-	// What is our own fault must not look like the sender's: many providers give up on a 401.
-	if verdict.Reason == verify.ReasonKeyUnavailable || verdict.Reason == verify.ReasonNoSecret {
-		return none, &refusal{status: http.StatusServiceUnavailable, code: "not_ready", reason: string(verdict.Reason), retry: busyRetry}
+	in.sent.Body = body
+	if s.tested(in) {
+		return none, nil
 	}
-	if !verdict.OK {
-		return none, &refusal{status: http.StatusUnauthorized, code: "invalid_signature", reason: string(verdict.Reason)}
+	in.trust = s.prove(r.Context(), &in.sent, in.began)
+	switch {
+	case in.trust.verified && s.tested(in):
+		return none, nil
+	case in.trust.verdict.OK:
+	case s.reportOnly:
+		s.reportUnproved(in)
+	default:
+		return none, s.unprovedRefusal(in)
 	}
-	// Only what is verified uses up the source's budget, so that a forger cannot lock the provider out.
+	in.trust.countSecret()
+	// Only what is let in uses up the source's budget, so that a forger cannot lock the provider out.
 	if s.all != nil {
-		if ok, retry := s.all.Allow(ingress.RateKey{}, began); !ok {
+		if ok, retry := s.all.Allow(ingress.RateKey{}, in.began); !ok {
 			return none, &refusal{status: http.StatusTooManyRequests, code: "rate_limited", reason: "rate_limit_source", retry: retry}
 		}
 	}
-	return s.store(h.app, r, sent, verdict, by)
+	return s.store(h.app, in, &origin)
 }
 
 // readBody reads the body under the limits. The caller releases what was reserved.
@@ -205,19 +228,19 @@ func tooLarge(r *http.Request, word string, limit int64) *refusal {
 	}
 }
 
-// store commits what was verified, whether or not the sender still waits: it may have hung up after sending.
-func (s *source) store(app *App, r *http.Request, sent *event.Payload, verdict verify.Verdict, by *verify.Verifier) (store.Accepted, *refusal) {
+// store commits what was let in, whether or not the sender still waits: it may have hung up after sending.
+func (s *source) store(app *App, in *incoming, o *origin) (store.Accepted, *refusal) {
 	to := app.openStore()
 	if to == nil {
 		return store.Accepted{}, &refusal{status: http.StatusServiceUnavailable, code: "not_ready", retry: busyRetry}
 	}
-	tenant, err := s.tenantOf(r)
+	tenant, err := s.tenantOf(in.r)
 	if err != nil {
 		return store.Accepted{}, &refusal{status: http.StatusServiceUnavailable, code: "not_ready", reason: "tenant_unknown", retry: busyRetry, err: err}
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), acceptTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(in.r.Context()), acceptTimeout)
 	defer cancel()
-	accepted, err := s.accept(ctx, to, sent, verdict, by, tenant, r.Header)
+	accepted, err := s.accept(ctx, to, s.payload(in, o), &in.sent, &in.trust, tenant, in.began)
 	if err == nil {
 		return accepted, nil
 	}
@@ -246,97 +269,6 @@ func (s *source) tenantOf(r *http.Request) (string, error) {
 		return "", fmt.Errorf("resolving tenant: %w", err)
 	}
 	return tenant, nil
-}
-
-// payload is the request as the sender made it: rewrites have changed r.URL, not the original.
-func (s *source) payload(r *http.Request, body []byte, clientIP string) *event.Payload {
-	p := &event.Payload{
-		Method: r.Method, Scheme: "http", Host: r.Host, URI: r.RequestURI, ClientIP: clientIP,
-		Headers: event.HeaderLines(r.Header, s.cut...), Body: body,
-	}
-	if orig, ok := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request); ok {
-		p.URI = orig.RequestURI
-	}
-	if r.TLS != nil {
-		p.Scheme = "https"
-	}
-	if trusted, _ := caddyhttp.GetVar(r.Context(), caddyhttp.TrustedProxyVarKey).(bool); trusted {
-		if v := r.Header.Get("X-Forwarded-Proto"); v == "http" || v == "https" {
-			p.Scheme = v
-		}
-		if v := r.Header.Get("X-Forwarded-Host"); v != "" {
-			p.Host = v
-		}
-	}
-	return p
-}
-
-func (s *source) answer(w http.ResponseWriter, first string, a *store.Accepted) error {
-	w.Header()["Anvil-Job-Id"] = []string{first}
-	if s.respond.Body != "" || s.respond.Status == http.StatusNoContent || s.respond.Status == http.StatusResetContent {
-		w.WriteHeader(s.respond.Status)
-		_, err := io.WriteString(w, s.respond.Body)
-		return err
-	}
-	b := make([]byte, 0, 160)
-	b = append(b, `{"jobId":"`...)
-	b = append(b, first...)
-	if len(a.JobIDs) > 1 {
-		b = append(b, `","jobIds":["`...)
-		for i, id := range a.JobIDs {
-			if i > 0 {
-				b = append(b, `","`...)
-			}
-			b = append(b, id.String()...)
-		}
-		b = append(b, `"]`...)
-	} else {
-		b = append(b, '"')
-	}
-	b = append(b, `,"replayed":`...)
-	b = strconv.AppendBool(b, a.Duplicate)
-	b = append(b, "}\n"...)
-	w.Header()["Content-Type"] = jsonType
-	w.WriteHeader(s.respond.Status)
-	_, err := w.Write(b)
-	return err
-}
-
-var jsonType = []string{"application/json"}
-
-// refuse answers, counts and logs a refusal. It writes the answer itself, so that no error page of the site can change
-// what the sender's retries depend on.
-func (s *source) refuse(w http.ResponseWriter, r *http.Request, repl *caddy.Replacer, no *refusal) {
-	reason := or(no.reason, no.code)
-	requestsTotal.WithLabelValues(s.cfg.Source, "refused", reason).Inc()
-	if repl != nil {
-		setOutcome(repl, "refused", reason, "")
-	}
-	clientIP, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
-	if c := s.log.Check(zap.WarnLevel, "refused webhook: "+no.code); c != nil {
-		c.Write(zap.String("reason", reason), zap.String("verify", s.proof), zap.Int("status", no.status), zap.String("client_ip", clientIP), zap.Error(no.err))
-	}
-	head := w.Header()
-	if no.status == http.StatusMethodNotAllowed {
-		head.Set("Allow", http.MethodPost)
-	}
-	if no.retry > 0 {
-		seconds := (no.retry + time.Second - 1) / time.Second
-		head.Set("Retry-After", strconv.Itoa(int(seconds)))
-	}
-	if no.close {
-		head.Set("Connection", "close")
-	}
-	head["Content-Type"] = jsonType
-	w.WriteHeader(no.status)
-	_, _ = io.WriteString(w, `{"error":"`+no.code+`"}`+"\n") // a sender that has gone is no news
-}
-
-// setOutcome sets all placeholders, because an unset one shows up as its own name.
-func setOutcome(repl *caddy.Replacer, outcome, reason, job string) {
-	repl.Set("http.anvil.outcome", outcome)
-	repl.Set("http.anvil.reason", reason)
-	repl.Set("http.anvil.job_id", job)
 }
 
 // waitStarted waits until the app has started, a bounded time.

@@ -3,6 +3,7 @@ package anvil
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"time"
 
@@ -16,8 +17,12 @@ import (
 var (
 	requestsTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: "caddy", Subsystem: "anvil", Name: "requests_total",
-		Help: "Webhooks received, by outcome (accepted, duplicate, refused) and the reason of a refusal.",
+		Help: "Webhooks received, by outcome (accepted, duplicate, handshake, refused) and the reason of a refusal, or why one would have been refused without report_only.",
 	}, []string{"source", "outcome", "reason"})
+	secretUsedTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Namespace: "caddy", Subsystem: "anvil", Name: "secret_used_total",
+		Help: "Webhooks proved, by the number of the secret that matched, counted from 1 as configured.",
+	}, []string{"source", "provider", "secret"})
 	acceptSeconds = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Namespace: "caddy", Subsystem: "anvil", Name: "accept_duration_seconds",
 		Help:    "Time from the first look at a webhook to its durable acceptance.",
@@ -32,7 +37,7 @@ var (
 		Help: "Jobs that went dead.",
 	}, []string{"source", "endpoint", "reason"})
 
-	collectors = []prometheus.Collector{requestsTotal, acceptSeconds, attemptsTotal, deadTotal, depthCollector{}}
+	collectors = []prometheus.Collector{requestsTotal, secretUsedTotal, acceptSeconds, attemptsTotal, deadTotal, depthCollector{}}
 )
 
 // registerMetrics adds the collectors to a configuration's registry.
@@ -60,7 +65,7 @@ func (workerMetrics) Dead(source, endpoint string, reason event.Reason) {
 }
 
 // liveSeries counts the configurations that have a source or an endpoint, so that its series go when the last one does.
-// Names of sources have no slash, identities of endpoints have one.
+// Names of sources have no slash, identities of endpoints have one. Secrets of a source have series of their own.
 var liveSeries = struct {
 	sync.Mutex
 	n map[string]int
@@ -82,10 +87,28 @@ func releaseSeries(names []string) {
 			continue
 		}
 		delete(liveSeries.n, name)
+		if secret, ok := parseSecretSeries(name); ok {
+			secretUsedTotal.DeleteLabelValues(secret.source, secret.provider, secret.secret)
+			continue
+		}
 		requestsTotal.DeletePartialMatch(prometheus.Labels{"source": name})
+		forgetSecrets(name)
 		attemptsTotal.DeletePartialMatch(prometheus.Labels{"endpoint": name})
 		deadTotal.DeletePartialMatch(prometheus.Labels{"endpoint": name})
 	}
+}
+
+// secretSeries are the labels of a secret's series. As a name it has blanks, unlike those of sources and endpoints.
+type secretSeries struct{ source, provider, secret string }
+
+func (s secretSeries) name() string { return s.source + " " + s.provider + " " + s.secret }
+
+func parseSecretSeries(name string) (secretSeries, bool) {
+	f := strings.Fields(name)
+	if len(f) != 3 {
+		return secretSeries{}, false
+	}
+	return secretSeries{f[0], f[1], f[2]}, true
 }
 
 // configured gives the labels for an endpoint. Jobs of those that no configuration has any more share one pair, so that

@@ -11,6 +11,7 @@ package anvil
 import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 )
 
 func init() {
@@ -20,6 +21,7 @@ func init() {
 	caddy.RegisterModule(new(AdminAPI))
 	caddy.RegisterModule(new(SQLiteStore))
 	caddy.RegisterModule(new(RedisStore))
+	caddycmd.RegisterCommand(command())
 
 	httpcaddyfile.RegisterGlobalOption("anvil", parseGlobalOption)
 	httpcaddyfile.RegisterHandlerDirective("anvil", parseDirective)

@@ -93,7 +93,7 @@ func resolveOptions(c *VerifyConfig) (verify.Options, error) {
 
 // hasLiteral reports whether something that must stay secret is written out in the configuration. Public keys need not.
 func (c *VerifyConfig) hasLiteral() bool {
-	literal := func(text string) bool { return !strings.Contains(text, "{") }
+	literal := func(text string) bool { return !strings.Contains(text, "{") && !strings.HasPrefix(text, "-----BEGIN ") }
 	for _, w := range verify.OptionWords() {
 		if value, given := c.Options[w.Name]; given && w.Secret && literal(value) {
 			return true

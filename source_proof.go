@@ -25,7 +25,7 @@ type proof struct {
 	reportOnly bool
 	keys       keyPlan
 	// accepted and refused are what this provider is told.
-	accepted, refused reply
+	accepted, refused response
 	secrets           int
 	used              []prometheus.Counter // by secret, from start on
 }

@@ -70,7 +70,7 @@ func TestRiskySourcesWarnAtEveryLoad(t *testing.T) {
 		"accepts webhooks from anybody":                {Provider: "none"},
 		"a secret is written out in the configuration": {Provider: "hmac", Secrets: []string{"0123456789abcdef"}},
 		"begins or ends with white space":              {Provider: "hmac", Secrets: []string{" 0123456789abcdef"}},
-		"drops request headers with an underscore":     {Provider: "hmac", Secrets: []string{"0123456789abcdef"}, SignatureHeader: "X_Signature"},
+		"drops request headers with an underscore":     {Provider: "hmac", Secrets: []string{"0123456789abcdef"}, Options: map[string]string{"signature_header": "X_Signature"}},
 	} {
 		lines, err := startSource(t, v)
 		if err != nil || !strings.Contains(strings.Join(lines, "\n"), want) {

@@ -58,7 +58,7 @@ type App struct {
 	started chan struct{}
 	engine  atomic.Pointer[engine]
 	hold    *attachment
-	held    []string // whose metric series this configuration holds: sources and endpoint identities
+	held    []string // whose metric series this configuration holds: sources, endpoint identities and secrets
 	// released is set by Cleanup, so that a second one does not close the store of somebody else.
 	released bool
 }
@@ -201,6 +201,11 @@ func (a *App) Start() error {
 		return err
 	}
 	a.held = slices.Concat(slices.Collect(maps.Keys(a.sources)), slices.Collect(maps.Keys(settings.Endpoints)))
+	for _, src := range a.sources {
+		for _, secret := range src.secretSeries() {
+			a.held = append(a.held, secret.name())
+		}
+	}
 	holdSeries(a.held)
 	for _, name := range slices.Sorted(maps.Keys(a.sources)) {
 		a.sources[name].start(a.log, e.store.Describe())

@@ -30,6 +30,16 @@ func (g genericPublic) compile(c *compilation) (checker, error) {
 	return s.compile(c)
 }
 
+func (genericHMAC) checkOptions(o Options) error {
+	_, err := genericSigned(o)
+	return err
+}
+
+func (genericPublic) checkOptions(o Options) error {
+	_, err := genericSigned(o)
+	return err
+}
+
 func genericSigned(o Options) (*signed, error) {
 	s := &signed{
 		sig: orText(o["signature_header"], "X-Signature"), ts: o["timestamp_header"], id: o["id_header"],

@@ -96,11 +96,18 @@ func CheckOptions(provider string, o Options, later ...string) error {
 	if !ok {
 		return fmt.Errorf("choosing verification: unknown provider %q", provider)
 	}
-	if _, err := o.check(r, later...); err != nil {
+	checked, err := o.check(r, later...)
+	if g, ok := r.scheme.(optioned); ok && err == nil && len(later) == 0 {
+		err = g.checkOptions(checked)
+	}
+	if err != nil {
 		return fmt.Errorf("configuring provider %s: %w", r.id, err)
 	}
 	return nil
 }
+
+// optioned schemes have options that must fit each other.
+type optioned interface{ checkOptions(o Options) error }
 
 // WordMeant returns the word that an alias of it stands for, and any other as it is.
 func WordMeant(provider, name string) string {
@@ -134,7 +141,12 @@ func (o Options) check(r *row, later ...string) (Options, error) {
 			return nil, fmt.Errorf("it takes no %s; it takes %s", name, strings.Join(takes, ", "))
 		}
 		if !slices.Contains(later, name) {
-			if err := wordOf(word).check(value); err != nil {
+			w := wordOf(word)
+			err := w.check(value)
+			if err != nil && w.Secret {
+				err = errors.New("it is empty, or cannot stand in a header") // without the value
+			}
+			if err != nil {
 				return nil, fmt.Errorf("%s: %w", name, err)
 			}
 		}

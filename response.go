@@ -1,0 +1,241 @@
+package anvil
+
+import (
+	"crypto/sha256"
+	"io"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-anvil/anvil/internal/store"
+	"github.com/caddy-anvil/anvil/internal/verify"
+)
+
+// response is the answer to a delivery. With own the body is ours: JSON that says what became of it.
+type response struct {
+	verify.Answer
+	own bool
+}
+
+// replies joins what is configured with what the provider needs, which is nil for verify none.
+func (s *source) replies(p *verify.Provider) (accepted, refused response) {
+	accepted = response{verify.Answer{Status: http.StatusAccepted}, true}
+	refused = response{verify.Answer{Status: http.StatusUnauthorized}, true}
+	if p != nil && p.Accepted.Status != 0 {
+		accepted = response{p.Accepted, false}
+	}
+	if p != nil && p.Refused.Status != 0 {
+		refused = response{p.Refused, false}
+	}
+	if r := s.respond; r != nil {
+		status := or(r.Status, http.StatusAccepted)
+		accepted = response{verify.Answer{Status: status, Body: r.Body}, r.Body == "" && status != http.StatusNoContent && status != http.StatusResetContent}
+	}
+	return accepted, refused
+}
+
+// writeAnswer sends an answer exactly as it is.
+func writeAnswer(w http.ResponseWriter, a *verify.Answer) error {
+	for name, value := range a.Headers {
+		w.Header().Set(name, value)
+	}
+	if a.ContentType != "" {
+		w.Header()["Content-Type"] = []string{a.ContentType}
+	}
+	w.WriteHeader(a.Status)
+	if a.Body == "" {
+		return nil
+	}
+	_, err := io.WriteString(w, a.Body)
+	return err
+}
+
+// answer tells the sender that its webhook is stored, or was before.
+func (s *source) answer(w http.ResponseWriter, first string, a *store.Accepted, by *proof) error {
+	w.Header()["Anvil-Job-Id"] = []string{first}
+	to := &s.reply
+	if by != nil {
+		to = &by.accepted
+	}
+	if !to.own {
+		return writeAnswer(w, &to.Answer)
+	}
+	b := make([]byte, 0, 160)
+	b = append(b, `{"jobId":"`...)
+	b = append(b, first...)
+	if len(a.JobIDs) > 1 {
+		b = append(b, `","jobIds":["`...)
+		for i, id := range a.JobIDs {
+			if i > 0 {
+				b = append(b, `","`...)
+			}
+			b = append(b, id.String()...)
+		}
+		b = append(b, `"]`...)
+	} else {
+		b = append(b, '"')
+	}
+	b = append(b, `,"replayed":`...)
+	b = strconv.AppendBool(b, a.Duplicate)
+	b = append(b, "}\n"...)
+	w.Header()["Content-Type"] = jsonType
+	w.WriteHeader(to.Status)
+	_, err := w.Write(b)
+	return err
+}
+
+var jsonType = []string{"application/json"}
+
+// refusal is an answer to a request that is not taken. Code goes to the sender, reason to the operator.
+type refusal struct {
+	status int
+	code   string
+	reason string
+	retry  time.Duration
+	// close ends the connection, because a rest of the body may still be in it.
+	close bool
+	err   error
+	// to is the provider's own form of the answer; nil for ours.
+	to *verify.Answer
+	// logged says that the log has it already.
+	logged bool
+}
+
+// refuse answers, counts and logs a refusal. It writes the answer itself, so that no error page of the site can change
+// what the sender's retries depend on.
+func (s *source) refuse(in *incoming, repl *caddy.Replacer, no *refusal) {
+	reason := or(no.reason, no.code)
+	requestsTotal.WithLabelValues(s.cfg.Source, "refused", reason).Inc()
+	if repl != nil {
+		setOutcome(repl, "refused", reason, "")
+	}
+	if !no.logged {
+		s.logRefusal(in, "refused webhook: "+no.code, reason, no.status, no.err)
+	}
+	head := in.w.Header()
+	if no.status == http.StatusMethodNotAllowed {
+		head.Set("Allow", s.allow)
+	}
+	if no.retry > 0 {
+		seconds := (no.retry + time.Second - 1) / time.Second
+		head.Set("Retry-After", strconv.Itoa(int(seconds)))
+	}
+	if no.close {
+		head.Set("Connection", "close")
+	}
+	if no.to != nil {
+		_ = writeAnswer(in.w, no.to) // a sender that has gone is no news
+		return
+	}
+	head["Content-Type"] = jsonType
+	in.w.WriteHeader(no.status)
+	_, _ = io.WriteString(in.w, `{"error":"`+no.code+`"}`+"\n") // as above
+}
+
+// logRefusal looks for hints only if the line will be written, because that costs dozens of verifications.
+func (s *source) logRefusal(in *incoming, message, reason string, status int, err error) {
+	c := s.log.Check(zap.WarnLevel, message)
+	if c == nil {
+		return
+	}
+	fields := []zapcore.Field{zap.String("reason", reason), zap.String("verify", s.proof)}
+	if status != 0 {
+		fields = append(fields, zap.Int("status", status))
+	}
+	fields = append(fields, zap.String("client_ip", in.clientIP), zap.Error(err))
+	if by := in.trust.by; by != nil && in.trust.verdict.Reason != "" {
+		var hints []string
+		for _, h := range by.Explain(in.r.Context(), &in.sent, in.began, s.former()) {
+			hints = append(hints, h.Text)
+		}
+		if len(s.proofs) > 1 {
+			fields = append(fields, zap.String("provider", by.provider.ID))
+		}
+		fields = append(fields, zap.Strings("hints", hints))
+	}
+	c.Write(fields...)
+}
+
+// unprovedRefusal is logged at once, while the memory of the body still counts as taken. What is our own fault must not
+// look like the sender's: many providers give up on a 401.
+func (s *source) unprovedRefusal(in *incoming) *refusal {
+	verdict := &in.trust.verdict
+	no := &refusal{status: http.StatusUnauthorized, code: "invalid_signature", reason: string(verdict.Reason), logged: true}
+	if to := &in.trust.by.refused; !to.own {
+		no.status, no.to = to.Status, &to.Answer
+	}
+	if verdict.Reason == verify.ReasonKeyUnavailable || verdict.Reason == verify.ReasonNoSecret {
+		no.status, no.code, no.retry, no.to = http.StatusServiceUnavailable, "not_ready", busyRetry, nil
+	}
+	s.logRefusal(in, "refused webhook: "+no.code, no.reason, no.status, nil)
+	return no
+}
+
+// reportUnproved logs what report_only lets in.
+func (s *source) reportUnproved(in *incoming) {
+	s.logRefusal(in, "let in a webhook that is not proved (report_only)", string(in.trust.verdict.Reason), 0, nil)
+}
+
+// tested reports whether the request is a handshake, and leaves the answer in it.
+func (s *source) tested(in *incoming) bool {
+	if len(s.tests) == 0 {
+		return false
+	}
+	answer, of := s.handshake(in.r.Context(), &in.sent, in.trust.by, in.trust.verdict)
+	if of == nil {
+		return false
+	}
+	in.test = &answer
+	if answer.Token != "" && s.tokens.isNew(answer.Token) {
+		s.log.Warn("a provider has handed over a secret; if you have just registered this address there, make it the secret of this source and reload; "+
+			"if not, somebody else has sent it, so leave it alone",
+			zap.String("provider", of.provider.ID), zap.String("token", answer.Token), zap.String("client_ip", in.clientIP))
+	}
+	return true
+}
+
+// answerTest answers a handshake.
+func (s *source) answerTest(in *incoming, repl *caddy.Replacer) error {
+	outcome, reason := "handshake", ""
+	if in.test.Status >= http.StatusBadRequest {
+		outcome, reason = "refused", "handshake"
+		requestsTotal.WithLabelValues(s.cfg.Source, outcome, reason).Inc()
+		if c := s.log.Check(zap.WarnLevel, "refused a handshake: its token or challenge is not right"); c != nil {
+			c.Write(zap.Int("status", in.test.Status), zap.String("verify", s.proof), zap.String("client_ip", in.clientIP))
+		}
+	} else {
+		s.shaken.Inc()
+	}
+	if repl != nil {
+		setOutcome(repl, outcome, reason, "")
+	}
+	return writeAnswer(in.w, in.test)
+}
+
+// tokenLog remembers the last token that was logged, by its hash, so that each is logged once.
+type tokenLog struct {
+	mu   sync.Mutex
+	last [sha256.Size]byte
+}
+
+func (l *tokenLog) isNew(token string) bool {
+	sum := sha256.Sum256([]byte(token))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	fresh := l.last != sum
+	l.last = sum
+	return fresh
+}
+
+// setOutcome sets all placeholders, because an unset one shows up as its own name.
+func setOutcome(repl *caddy.Replacer, outcome, reason, job string) {
+	repl.Set("http.anvil.outcome", outcome)
+	repl.Set("http.anvil.reason", reason)
+	repl.Set("http.anvil.job_id", job)
+}
