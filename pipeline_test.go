@@ -32,6 +32,7 @@ const testSecret = "0123456789abcdef0123456789abcdef"
 type site struct {
 	testing.TB
 	addr, store string
+	global      string // further global options
 }
 
 // newSite reserves a port and a store. load runs a configuration on them.
@@ -58,6 +59,7 @@ func (s *site) load(block, options string) error {
 	admin off
 	persist_config off
 	auto_https off
+	%s
 	anvil {
 		store sqlite %s {
 			min_free 1MiB
@@ -68,7 +70,7 @@ func (s *site) load(block, options string) error {
 http://%s {
 	%s
 }
-`, s.store, options, s.addr, block)
+`, s.global, s.store, options, s.addr, block)
 	cfg, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(file), map[string]any{"filename": "Caddyfile"})
 	if err != nil {
 		return err

@@ -49,10 +49,10 @@ func (s *source) newProof(c *VerifyConfig, log *zap.Logger) (*proof, []string, e
 	if err := p.checkSecrets(secrets, log); err != nil {
 		return nil, nil, err
 	}
-	for _, word := range []string{"signature_header", "timestamp_header", "id_header", "header"} {
-		if strings.ContainsAny(options[word], "_.") {
+	for _, name := range v.Requires() {
+		if strings.ContainsAny(name, "_.") {
 			log.Warn("Caddy drops request headers with an underscore or a dot in their name unless the server allows them "+
-				"(servers > expected_underscore_headers, expected_dot_headers)", zap.String("header", options[word]))
+				"(servers > expected_underscore_headers, expected_dot_headers)", zap.String("header", name))
 		}
 	}
 	if p.keys, err = newKeyPlan(s.cfg.Dedupe, p); err != nil {
