@@ -5,7 +5,7 @@ GOLANGCI = github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 XCADDY   = github.com/caddyserver/xcaddy/cmd/xcaddy@v0.4.5
 MODULE   = github.com/caddy-anvil/anvil
 
-.PHONY: help run build test redis bench lint fmt xcaddy
+.PHONY: help run build test redis bench docs lint fmt xcaddy
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,6 +24,9 @@ redis: ## install redis-server and redis-sentinel for the tests where they are m
 
 bench: ## measure accept rate, latency and drain rate beside plain Caddy; ARGS=-quick for a short run
 	$(GO) run ./internal/bench $(ARGS)
+
+docs: ## write docs/providers.md from the table of providers
+	$(GO) run ./cmd/caddy anvil providers --markdown >docs/providers.new && mv docs/providers.new docs/providers.md
 
 # Tools are run by version and not required by go.mod: their dependencies are none of this module's.
 lint: ## run golangci-lint

@@ -91,32 +91,36 @@ type who struct {
 	notes []string
 }
 
-func addWhoFlags(cmd *cobra.Command) {
-	cmd.Flags().String("provider", "", "who signs; required")
-	cmd.Flags().StringArray("secret", nil, "the secret: text, @file or env:NAME; may be repeated, and any may match")
-	cmd.Flags().StringArray("option", nil, "an option of verify, as key=value; may be repeated, also for several values of one")
-	cmd.Flags().StringArray("cert", nil, "a file with the signing certificate, in PEM, instead of the one that the request names")
-	cmd.Flags().Bool("json", false, "print JSON")
+// whoFlags are bound to variables, since reading a list by its name would change line ends and drop empty texts.
+type whoFlags struct {
+	provider                string
+	secrets, options, certs []string
+	json                    bool
 }
 
-// readWho reads the flags of addWhoFlags. keyed is true when something else than the secret signs.
-func readWho(cmd *cobra.Command, keyed bool) (*who, error) {
-	id, _ := cmd.Flags().GetString("provider") // these errors are about names of flags, which are ours
-	given, _ := cmd.Flags().GetStringArray("secret")
-	options, _ := cmd.Flags().GetStringArray("option")
-	certs, _ := cmd.Flags().GetStringArray("cert")
-	if id == "" {
+func (f *whoFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.provider, "provider", "", "who signs; required")
+	flags.StringArrayVar(&f.secrets, "secret", nil, "the secret: text, @file or env:NAME; may be repeated, and any may match")
+	flags.StringArrayVar(&f.options, "option", nil, "an option of verify, as key=value; may be repeated, also for several values of one")
+	flags.StringArrayVar(&f.certs, "cert", nil, "a file with the signing certificate, in PEM, instead of the one that the request names")
+	flags.BoolVar(&f.json, "json", false, "print JSON")
+}
+
+// read reads what the flags name. keyed is true when something else than the secret signs.
+func (f *whoFlags) read(keyed bool) (*who, error) {
+	if f.provider == "" {
 		return nil, errors.New("--provider is missing; caddy anvil providers lists them")
 	}
 	w := &who{provider: &verify.Provider{ID: providerNone}, options: verify.Options{}}
-	if id != providerNone {
-		p, ok := verify.Lookup(id)
+	if f.provider != providerNone {
+		p, ok := verify.Lookup(f.provider)
 		if !ok {
-			return nil, unknownProvider(id)
+			return nil, unknownProvider(f.provider)
 		}
 		w.provider = p
 	}
-	for _, text := range given {
+	for _, text := range f.secrets {
 		secrets, err := readSecrets("--secret", text)
 		if err != nil {
 			return nil, err
@@ -126,12 +130,12 @@ func readWho(cmd *cobra.Command, keyed bool) (*who, error) {
 	if len(w.secrets) == 0 && !keyed && w.provider.Proves && !w.provider.SecretOptional {
 		return nil, fmt.Errorf("--secret is missing; for %s it is %s", w.provider.ID, w.provider.Secret)
 	}
-	for _, text := range options {
+	for _, text := range f.options {
 		if err := w.readOption(text); err != nil {
 			return nil, err
 		}
 	}
-	for _, file := range certs {
+	for _, file := range f.certs {
 		pem, err := os.ReadFile(file)
 		if err != nil {
 			return nil, fmt.Errorf("reading the certificate: %w", err)

@@ -2,6 +2,7 @@ package anvil
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -13,7 +14,10 @@ import (
 	"github.com/caddy-anvil/anvil/internal/verify"
 )
 
+type providersFlags struct{ json, markdown bool }
+
 func providersCommand() *cobra.Command {
+	f := &providersFlags{}
 	cmd := &cobra.Command{
 		Use:   "providers [<id>]",
 		Short: "Lists the providers that verify knows, or tells all about one",
@@ -25,34 +29,32 @@ line for the Caddyfile.`,
 		Example: `  caddy anvil providers
   caddy anvil providers stripe
   caddy anvil providers --json`,
-		RunE: runProviders,
+		RunE: f.run,
 	}
-	cmd.Flags().Bool("json", false, "print JSON")
-	cmd.Flags().Bool("markdown", false, "print the list as a document")
+	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
+	cmd.Flags().BoolVar(&f.markdown, "markdown", false, "print the list as a document")
 	return cmd
 }
 
-func runProviders(cmd *cobra.Command, args []string) error {
-	asJSON, _ := cmd.Flags().GetBool("json")
-	asMarkdown, _ := cmd.Flags().GetBool("markdown")
+func (f *providersFlags) run(cmd *cobra.Command, args []string) error {
 	out, all := cmd.OutOrStdout(), verify.Providers()
 	var err error
 	switch {
-	case len(args) > 1 || asMarkdown && (asJSON || len(args) > 0):
-		return unusable(cmd, fmt.Errorf("give one provider or none, and --json or --markdown; --markdown is for all"))
+	case len(args) > 1 || f.markdown && (f.json || len(args) > 0):
+		return unusable(cmd, errors.New("give one provider or none, and --json or --markdown; --markdown is for all"))
 	case len(args) == 1:
 		p, ok := verify.Lookup(args[0])
 		if !ok {
 			return unusable(cmd, unknownProvider(args[0]))
 		}
-		if asJSON {
+		if f.json {
 			err = printJSON(out, provdoc.Describe(p))
 		} else {
 			err = printProvider(out, p)
 		}
-	case asMarkdown:
+	case f.markdown:
 		err = provdoc.Write(out, all)
-	case asJSON:
+	case f.json:
 		entries := make([]provdoc.Entry, len(all))
 		for i, p := range all {
 			entries[i] = provdoc.Describe(p)

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,7 +26,14 @@ const (
 	mostSent = 10_000
 )
 
+type sendFlags struct {
+	whoFlags
+	private, event, eventType string
+	count, again              int
+}
+
 func sendCommand() *cobra.Command {
+	f := &sendFlags{}
 	cmd := &cobra.Command{
 		Use:   "send <url> --provider <id> --secret <secret>",
 		Short: "Sends a webhook that is signed as the provider signs",
@@ -46,14 +54,14 @@ input cannot be used.
 		Example: `  caddy anvil send https://hooks.example.com/github --provider github --secret env:GITHUB_SECRET --type push
   caddy anvil send http://localhost:8080/in --provider stripe --secret @secret --event event.json --duplicate 1
   caddy anvil send http://localhost:8080/in --provider hmac --secret env:S --option signature_header=X-Sig --count 10`,
-		RunE: runSend,
+		RunE: f.run,
 	}
-	addWhoFlags(cmd)
-	cmd.Flags().String("private-key", "", "the private key that signs, PEM, JWK or the seed of Ed25519: text, @file or env:NAME")
-	cmd.Flags().String("event", "", "a file with the body, - for the standard input; default: a made-up event")
-	cmd.Flags().String("type", "", "the type of the event")
-	cmd.Flags().Int("count", 1, "how many events to send")
-	cmd.Flags().Int("duplicate", 0, "how often to send each of them again")
+	f.add(cmd)
+	cmd.Flags().StringVar(&f.private, "private-key", "", "the private key that signs, PEM, JWK or the seed of Ed25519: text, @file or env:NAME")
+	cmd.Flags().StringVar(&f.event, "event", "", "a file with the body, - for the standard input; default: a made-up event")
+	cmd.Flags().StringVar(&f.eventType, "type", "", "the type of the event")
+	cmd.Flags().IntVar(&f.count, "count", 1, "how many events to send")
+	cmd.Flags().IntVar(&f.again, "duplicate", 0, "how often to send each of them again")
 	return cmd
 }
 
@@ -81,39 +89,36 @@ type sent struct {
 
 func (s *sent) ok() bool { return s.Outcome == "accepted" || s.Outcome == "duplicate" }
 
-func runSend(cmd *cobra.Command, args []string) error {
-	asJSON, _ := cmd.Flags().GetBool("json")
-	count, _ := cmd.Flags().GetInt("count")
-	again, _ := cmd.Flags().GetInt("duplicate")
-	s, err := readSender(cmd, args)
+func (f *sendFlags) run(cmd *cobra.Command, args []string) error {
+	s, err := f.sender(cmd.InOrStdin(), args)
 	if err != nil {
 		return unusable(cmd, err)
 	}
-	if count < 1 || again < 0 || count > mostSent || again > mostSent || count*(again+1) > mostSent {
+	if f.count < 1 || f.again < 0 || f.count > mostSent || f.again > mostSent || f.count*(f.again+1) > mostSent {
 		return unusable(cmd, fmt.Errorf("--count must be at least 1, --duplicate at least 0, and together no more than %d requests", mostSent))
 	}
 	out := cmd.OutOrStdout()
-	if !asJSON {
+	if !f.json {
 		showNotes(cmd.ErrOrStderr(), s.notes)
 	}
 	all, accepted := []sent{}, 0
-	for range count {
+	for range f.count {
 		r, err := s.signed()
 		if err != nil {
 			return unusable(cmd, err)
 		}
-		for range again + 1 {
+		for range f.again + 1 {
 			result := s.send(cmd.Context(), r)
 			all = append(all, result)
 			if result.ok() {
 				accepted++
 			}
-			if !asJSON {
+			if !f.json {
 				result.print(out, len(all))
 			}
 		}
 	}
-	if asJSON {
+	if f.json {
 		err = printJSON(out, map[string]any{
 			"provider": s.provider.ID, "url": s.url, "sent": len(all), "accepted": accepted, "requests": all, "notes": append([]string{}, s.notes...),
 		})
@@ -124,7 +129,7 @@ func runSend(cmd *cobra.Command, args []string) error {
 	return done(cmd, accepted == len(all))
 }
 
-func readSender(cmd *cobra.Command, args []string) (*sender, error) {
+func (f *sendFlags) sender(in io.Reader, args []string) (*sender, error) {
 	if len(args) != 1 {
 		return nil, errors.New("one URL to send to is needed, as in: caddy anvil send http://localhost:8080/hooks/github --provider github --secret …")
 	}
@@ -132,21 +137,21 @@ func readSender(cmd *cobra.Command, args []string) (*sender, error) {
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return nil, fmt.Errorf("'%s' is not a URL to send to; write it whole, as in http://localhost:8080/hooks/github", args[0])
 	}
-	s := &sender{url: args[0], seen: map[string]bool{}}
-	s.eventType, _ = cmd.Flags().GetString("type")
-	private, _ := cmd.Flags().GetString("private-key")
-	if private != "" {
-		keys, err := readSecrets("--private-key", private)
+	s := &sender{url: args[0], eventType: f.eventType, seen: map[string]bool{}}
+	if f.private != "" {
+		keys, err := readSecrets("--private-key", f.private)
 		if err != nil {
 			return nil, err
 		}
-		s.private = keys[0]
+		// OpenSSL writes the parameters of a curve before the key.
+		i := slices.IndexFunc(keys, func(k string) bool { return strings.Contains(k, "PRIVATE KEY") })
+		s.private = keys[max(i, 0)]
 	}
-	if s.who, err = readWho(cmd, private != ""); err != nil {
+	if s.who, err = f.read(f.private != ""); err != nil {
 		return nil, err
 	}
-	if file, _ := cmd.Flags().GetString("event"); file != "" {
-		if s.body, err = readEvent(cmd.InOrStdin(), file); err != nil {
+	if f.event != "" {
+		if s.body, err = readEvent(in, f.event); err != nil {
 			return nil, err
 		}
 		s.given = true

@@ -20,7 +20,13 @@ import (
 	"github.com/caddy-anvil/anvil/internal/verify"
 )
 
+type verifyFlags struct {
+	whoFlags
+	url, at string
+}
+
 func verifyCommand() *cobra.Command {
+	f := &verifyFlags{}
 	cmd := &cobra.Command{
 		Use:   "verify --provider <id> --secret <secret> [request-file]",
 		Short: "Tells whether a saved request is genuine, and if not, why",
@@ -41,11 +47,11 @@ and with 2 if the input cannot be used.
 		Example: `  caddy anvil verify --provider stripe --secret env:STRIPE_SECRET --at 2026-01-01T12:00:00Z saved.http
   caddy anvil verify --provider twilio --secret @token --url https://example.com/in?a=b saved.http
   caddy anvil verify --provider hmac --secret env:S --option signature_header=X-Sig - < saved.http`,
-		RunE: runVerify,
+		RunE: f.run,
 	}
-	addWhoFlags(cmd)
-	cmd.Flags().String("url", "", "the URL as the sender has it; default: as the request says, with https")
-	cmd.Flags().String("at", "", "when the request came, RFC 3339 or in seconds since 1970; default: now")
+	f.add(cmd)
+	cmd.Flags().StringVar(&f.url, "url", "", "the URL as the sender has it; default: as the request says, with https")
+	cmd.Flags().StringVar(&f.at, "at", "", "when the request came, RFC 3339 or in seconds since 1970; default: now")
 	return cmd
 }
 
@@ -84,22 +90,19 @@ type verdictAnswer struct {
 	Body        string            `json:"body"`
 }
 
-func runVerify(cmd *cobra.Command, args []string) error {
-	asJSON, _ := cmd.Flags().GetBool("json")
-	sentTo, _ := cmd.Flags().GetString("url")
-	at, _ := cmd.Flags().GetString("at")
-	who, err := readWho(cmd, false)
+func (f *verifyFlags) run(cmd *cobra.Command, args []string) error {
+	who, err := f.read(false)
 	if err != nil {
 		return unusable(cmd, err)
 	}
 	if who.provider.ID == providerNone {
 		return unusable(cmd, errors.New("verify none proves nothing, so there is nothing to verify"))
 	}
-	now, err := readTime(at)
+	now, err := readTime(f.at)
 	if err != nil {
 		return unusable(cmd, err)
 	}
-	c, err := readCapture(cmd.InOrStdin(), args, sentTo)
+	c, err := readCapture(cmd.InOrStdin(), args, f.url)
 	if err != nil {
 		return unusable(cmd, err)
 	}
@@ -110,13 +113,13 @@ func runVerify(cmd *cobra.Command, args []string) error {
 	}
 	v := s.judge(cmd.Context(), &c.Request, now)
 	v.Notes = slices.Concat(who.notes, c.Notes, fetch.notes, v.Notes)
-	if at == "" && (v.Reason == string(verify.ReasonTooOld) || v.Reason == string(verify.ReasonTooNew)) {
+	if f.at == "" && (v.Reason == string(verify.ReasonTooOld) || v.Reason == string(verify.ReasonTooNew)) {
 		v.Notes = append(v.Notes, "the time is compared with now; --at says when a saved request came")
 	}
 	if limit := s.maxBody; int64(len(c.Body)) > limit {
 		v.Notes = append(v.Notes, fmt.Sprintf("the body has %d bytes, and the directive refuses more than %d unless max_body allows it", len(c.Body), limit))
 	}
-	if asJSON {
+	if f.json {
 		err = printJSON(cmd.OutOrStdout(), v)
 	} else {
 		showNotes(cmd.ErrOrStderr(), v.Notes)
@@ -230,7 +233,9 @@ func (v *verdict) shake(a *verify.Answer) {
 
 func (v *verdict) print(w io.Writer) error {
 	var b bytes.Buffer
-	line := func(label, format string, args ...any) { fmt.Fprintf(&b, "%-12s "+format+"\n", append([]any{label}, args...)...) }
+	line := func(label, format string, args ...any) {
+		fmt.Fprintf(&b, "%-12s "+format+"\n", append([]any{label}, args...)...)
+	}
 	line("verdict", "%s", v.Verdict)
 	line("provider", "%s", v.Provider)
 	if v.Reason != "" {
