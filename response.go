@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -158,8 +159,27 @@ func (s *source) logRefusal(in *incoming, message, reason string, status int, er
 			fields = append(fields, zap.String("provider", by.provider.ID))
 		}
 		fields = append(fields, zap.Strings("hints", hints))
+		if in.trust.verdict.Reason == verify.ReasonMissing {
+			fields = append(fields, zap.Strings("expected_headers", by.Requires()), zap.Strings("resembles", resembles(in.r.Header)))
+		}
 	}
 	c.Write(fields...)
+}
+
+// resembles names providers whose signature header the request has: without a body nothing more can be said about a
+// request that was meant for another verify.
+func resembles(h http.Header) []string {
+	const most = 5
+	var ids []string
+	for _, p := range verify.Providers() {
+		for place := range strings.SplitSeq(p.SignatureIn, " | ") {
+			if !p.Generic && len(ids) < most && place != "Authorization" && len(h[http.CanonicalHeaderKey(place)]) > 0 {
+				ids = append(ids, p.ID)
+				break
+			}
+		}
+	}
+	return ids
 }
 
 // unprovedRefusal is logged at once, while the memory of the body still counts as taken. What is our own fault must not

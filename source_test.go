@@ -68,6 +68,9 @@ func TestTheStartLineSaysWhatASourceDoes(t *testing.T) {
 func TestRiskySourcesWarnAtEveryLoad(t *testing.T) {
 	for want, v := range map[string]VerifyConfig{
 		"accepts webhooks from anybody":                {Provider: "none"},
+		"because this provider does not sign":          {Provider: "strava"},
+		"(report_only)":                                {Provider: "github", Secrets: []string{"0123456789abcdef"}, ReportOnly: true},
+		"every delivery gets 503":                      {Provider: "notion"},
 		"a secret is written out in the configuration": {Provider: "hmac", Secrets: []string{"0123456789abcdef"}},
 		"begins or ends with white space":              {Provider: "hmac", Secrets: []string{" 0123456789abcdef"}},
 		"drops request headers with an underscore":     {Provider: "hmac", Secrets: []string{"0123456789abcdef"}, Options: map[string]string{"signature_header": "X_Signature"}},
