@@ -80,10 +80,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.
 	repl, _ := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	in := &incoming{w: w, r: r, began: began}
 	in.clientIP, _ = caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
-	accepted, no := h.serve(in)
+	accepted, no := h.serve(r.Context(), in)
 	switch {
 	case no != nil:
-		s.refuse(in, repl, no)
+		s.refuse(r.Context(), in, repl, no)
 		return nil
 	case in.test != nil:
 		return s.answerTest(in, repl)
@@ -119,14 +119,14 @@ type incoming struct {
 	test *verify.Answer
 }
 
-func (h *Handler) serve(in *incoming) (store.Accepted, *refusal) {
+func (h *Handler) serve(ctx context.Context, in *incoming) (store.Accepted, *refusal) {
 	var none store.Accepted
 	s, r := h.source, in.r
 	delivers := slices.Contains(s.delivers, r.Method)
 	if !delivers && !slices.Contains(s.tests, r.Method) {
 		return none, &refusal{status: http.StatusMethodNotAllowed, code: "method_not_allowed"}
 	}
-	if !h.app.waitStarted(r.Context()) {
+	if !h.app.waitStarted(ctx) {
 		return none, &refusal{status: http.StatusServiceUnavailable, code: "not_ready", retry: busyRetry}
 	}
 	if s.byIP != nil {
@@ -141,14 +141,14 @@ func (h *Handler) serve(in *incoming) (store.Accepted, *refusal) {
 	origin := originOf(r)
 	in.sent = verify.Request{Method: r.Method, URL: s.urlOf(&origin), Header: r.Header}
 	if !delivers {
-		if s.tested(in) {
+		if s.tested(ctx, in) {
 			return none, nil
 		}
 		return none, &refusal{status: http.StatusMethodNotAllowed, code: "method_not_allowed", reason: "no_handshake"}
 	}
 	if s.missingHeader(&in.sent) {
 		in.trust = trust{by: s.proofs[0], verdict: verify.Verdict{Reason: verify.ReasonMissing}}
-		return none, s.unprovedRefusal(in)
+		return none, s.unprovedRefusal(ctx, in)
 	}
 	body, reserved, no := s.readBody(in.w, r)
 	defer s.inFlight.Release(reserved)
@@ -156,18 +156,18 @@ func (h *Handler) serve(in *incoming) (store.Accepted, *refusal) {
 		return none, no
 	}
 	in.sent.Body = body
-	if s.tested(in) {
+	if s.tested(ctx, in) {
 		return none, nil
 	}
-	in.trust = s.prove(r.Context(), &in.sent, in.began)
+	in.trust = s.prove(ctx, &in.sent, in.began)
 	switch {
-	case in.trust.verified && s.tested(in):
+	case in.trust.verified && s.tested(ctx, in):
 		return none, nil
 	case in.trust.verdict.OK:
 	case s.reportOnly:
-		s.reportUnproved(in)
+		s.reportUnproved(ctx, in)
 	default:
-		return none, s.unprovedRefusal(in)
+		return none, s.unprovedRefusal(ctx, in)
 	}
 	in.trust.countSecret()
 	// Only what is let in uses up the source's budget, so that a forger cannot lock the provider out.
@@ -176,7 +176,7 @@ func (h *Handler) serve(in *incoming) (store.Accepted, *refusal) {
 			return none, &refusal{status: http.StatusTooManyRequests, code: "rate_limited", reason: "rate_limit_source", retry: retry}
 		}
 	}
-	return s.store(h.app, in, &origin)
+	return s.store(ctx, h.app, in, &origin)
 }
 
 // readBody reads the body under the limits. The caller releases what was reserved.
@@ -229,7 +229,7 @@ func tooLarge(r *http.Request, word string, limit int64) *refusal {
 }
 
 // store commits what was let in, whether or not the sender still waits: it may have hung up after sending.
-func (s *source) store(app *App, in *incoming, o *origin) (store.Accepted, *refusal) {
+func (s *source) store(ctx context.Context, app *App, in *incoming, o *origin) (store.Accepted, *refusal) {
 	to := app.openStore()
 	if to == nil {
 		return store.Accepted{}, &refusal{status: http.StatusServiceUnavailable, code: "not_ready", retry: busyRetry}
@@ -238,7 +238,7 @@ func (s *source) store(app *App, in *incoming, o *origin) (store.Accepted, *refu
 	if err != nil {
 		return store.Accepted{}, &refusal{status: http.StatusServiceUnavailable, code: "not_ready", reason: "tenant_unknown", retry: busyRetry, err: err}
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(in.r.Context()), acceptTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), acceptTimeout)
 	defer cancel()
 	accepted, err := s.accept(ctx, to, s.payload(in, o), &in.sent, &in.trust, tenant, in.began)
 	if err == nil {

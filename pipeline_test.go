@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -16,6 +17,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -109,7 +111,18 @@ func (s *site) do(method, path, body string, change func(*http.Request)) reply {
 	if change != nil {
 		change(r)
 	}
+	return s.roundTrip(r)
+}
+
+func (s *site) roundTrip(r *http.Request) reply {
+	s.Helper()
 	res, err := http.DefaultTransport.RoundTrip(r)
+	// For a moment after a reload the old server's socket takes connections too, and closes them unanswered.
+	for tries := 1; tries < 10 && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)); tries++ {
+		if r.Body, err = r.GetBody(); err == nil {
+			res, err = http.DefaultTransport.RoundTrip(r)
+		}
+	}
 	if err != nil {
 		s.Fatal(err)
 	}

@@ -12,7 +12,6 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"fmt"
-	"io"
 	"math/big"
 	"net/http"
 	"os"
@@ -169,16 +168,7 @@ func (s *site) send(v *verify.Request, change func(*http.Request)) reply {
 	if change != nil {
 		change(r)
 	}
-	res, err := http.DefaultTransport.RoundTrip(r)
-	if err != nil {
-		s.Fatal(err)
-	}
-	defer res.Body.Close()
-	b, err := io.ReadAll(res.Body)
-	if err != nil {
-		s.Fatal(err)
-	}
-	return reply{res.StatusCode, res.Header, string(b)}
+	return s.roundTrip(r)
 }
 
 // Each provider is configured with a line of its own, sent to as it signs, and answered as it wants.

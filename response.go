@@ -1,6 +1,7 @@
 package anvil
 
 import (
+	"context"
 	"crypto/sha256"
 	"io"
 	"net/http"
@@ -110,14 +111,14 @@ type refusal struct {
 
 // refuse answers, counts and logs a refusal. It writes the answer itself, so that no error page of the site can change
 // what the sender's retries depend on.
-func (s *source) refuse(in *incoming, repl *caddy.Replacer, no *refusal) {
+func (s *source) refuse(ctx context.Context, in *incoming, repl *caddy.Replacer, no *refusal) {
 	reason := or(no.reason, no.code)
 	requestsTotal.WithLabelValues(s.cfg.Source, "refused", reason).Inc()
 	if repl != nil {
 		setOutcome(repl, "refused", reason, "")
 	}
 	if !no.logged {
-		s.logRefusal(in, "refused webhook: "+no.code, reason, no.status, no.err)
+		s.logRefusal(ctx, in, "refused webhook: "+no.code, reason, no.status, no.err)
 	}
 	head := in.w.Header()
 	if no.status == http.StatusMethodNotAllowed {
@@ -140,7 +141,7 @@ func (s *source) refuse(in *incoming, repl *caddy.Replacer, no *refusal) {
 }
 
 // logRefusal looks for hints only if the line will be written, because that costs dozens of verifications.
-func (s *source) logRefusal(in *incoming, message, reason string, status int, err error) {
+func (s *source) logRefusal(ctx context.Context, in *incoming, message, reason string, status int, err error) {
 	c := s.log.Check(zap.WarnLevel, message)
 	if c == nil {
 		return
@@ -152,7 +153,7 @@ func (s *source) logRefusal(in *incoming, message, reason string, status int, er
 	fields = append(fields, zap.String("client_ip", in.clientIP), zap.Error(err))
 	if by := in.trust.by; by != nil && in.trust.verdict.Reason != "" {
 		var hints []string
-		for _, h := range by.Explain(in.r.Context(), &in.sent, in.began, s.former()) {
+		for _, h := range by.Explain(ctx, &in.sent, in.began, s.former()) {
 			hints = append(hints, h.Text)
 		}
 		if len(s.proofs) > 1 {
@@ -184,7 +185,7 @@ func resembles(h http.Header) []string {
 
 // unprovedRefusal is logged at once, while the memory of the body still counts as taken. What is our own fault must not
 // look like the sender's: many providers give up on a 401.
-func (s *source) unprovedRefusal(in *incoming) *refusal {
+func (s *source) unprovedRefusal(ctx context.Context, in *incoming) *refusal {
 	verdict := &in.trust.verdict
 	no := &refusal{status: http.StatusUnauthorized, code: "invalid_signature", reason: string(verdict.Reason), logged: true}
 	if to := &in.trust.by.refused; !to.own {
@@ -193,21 +194,21 @@ func (s *source) unprovedRefusal(in *incoming) *refusal {
 	if verdict.Reason == verify.ReasonKeyUnavailable || verdict.Reason == verify.ReasonNoSecret {
 		no.status, no.code, no.retry, no.to = http.StatusServiceUnavailable, "not_ready", busyRetry, nil
 	}
-	s.logRefusal(in, "refused webhook: "+no.code, no.reason, no.status, nil)
+	s.logRefusal(ctx, in, "refused webhook: "+no.code, no.reason, no.status, nil)
 	return no
 }
 
 // reportUnproved logs what report_only lets in.
-func (s *source) reportUnproved(in *incoming) {
-	s.logRefusal(in, "let in a webhook that is not proved (report_only)", string(in.trust.verdict.Reason), 0, nil)
+func (s *source) reportUnproved(ctx context.Context, in *incoming) {
+	s.logRefusal(ctx, in, "let in a webhook that is not proved (report_only)", string(in.trust.verdict.Reason), 0, nil)
 }
 
 // tested reports whether the request is a handshake, and leaves the answer in it.
-func (s *source) tested(in *incoming) bool {
+func (s *source) tested(ctx context.Context, in *incoming) bool {
 	if len(s.tests) == 0 {
 		return false
 	}
-	answer, of := s.handshake(in.r.Context(), &in.sent, in.trust.by, in.trust.verdict)
+	answer, of := s.handshake(ctx, &in.sent, in.trust.by, in.trust.verdict)
 	if of == nil {
 		return false
 	}

@@ -92,17 +92,17 @@ func resolveOptions(c *VerifyConfig) (verify.Options, error) {
 }
 
 // hasLiteral reports whether something that must stay secret is written out in the configuration. Public keys need not.
-func (c *VerifyConfig) hasLiteral() bool {
+func (v *VerifyConfig) hasLiteral() bool {
 	literal := func(text string) bool { return !strings.Contains(text, "{") && !strings.HasPrefix(text, "-----BEGIN ") }
 	for _, w := range verify.OptionWords() {
-		if value, given := c.Options[w.Name]; given && w.Secret && literal(value) {
+		if value, given := v.Options[w.Name]; given && w.Secret && literal(value) {
 			return true
 		}
 	}
-	if p, ok := verify.Lookup(c.Provider); ok && (p.Family == verify.FamilyPublicKey || p.Family == verify.FamilyCertificate) {
+	if p, ok := verify.Lookup(v.Provider); ok && (p.Family == verify.FamilyPublicKey || p.Family == verify.FamilyCertificate) {
 		return false
 	}
-	return slices.ContainsFunc(c.Secrets, literal)
+	return slices.ContainsFunc(v.Secrets, literal)
 }
 
 // formerSecrets are the secrets of each source before their last change, so that a refusal can say that the sender still
