@@ -110,7 +110,7 @@ func (s *RedisStore) checkSentinels() error {
 	case s.SentinelMaster == "":
 		return errors.New("sentinel needs the master's name")
 	case !isPlaceholder(s.SentinelMaster) && strings.Contains(s.SentinelMaster, ":"):
-		return errors.New("sentinel takes the master's name before the addresses: sentinel <master> <address>...")
+		return errors.New("sentinel takes the master's name first, as in sentinel <master> <address> [<address>]")
 	case len(s.Sentinels) == 0:
 		return errors.New("sentinel needs the address of a Sentinel")
 	}

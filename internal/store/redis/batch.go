@@ -160,7 +160,7 @@ func (s *Store) call(ctx context.Context, o *op, keys []string, args []any) (any
 	defer cancel()
 	o.gone, o.done = limited.Done(), make(chan struct{})
 	s.address(o, keys, args)
-	if err := s.batch.add(o); err != nil {
+	if err := s.batch.add(o); err != nil { //nolint:contextcheck // a group is of no one caller
 		return nil, err
 	}
 	select {

@@ -52,7 +52,7 @@ func (f *fields) text(size int) string { return string(f.take(f.int(size))) }
 // uvarText reads a string as appendText writes it.
 func (f *fields) uvarText() string {
 	n, size := binary.Uvarint(f.rest)
-	if size <= 0 || n > uint64(len(f.rest)-size) {
+	if size <= 0 || n > uint64(len(f.rest)) || int(n) > len(f.rest)-size { //nolint:gosec // bounded by the comparison before
 		f.bad, f.rest = true, nil
 		return ""
 	}
@@ -180,8 +180,8 @@ func appendAttempt(a *event.Attempt) []byte {
 	b := make([]byte, 4, 64+len(a.Error)+len(a.Snippet))
 	b = binary.BigEndian.AppendUint32(b, uint32(a.Number)) //nolint:gosec // counts attempts
 	b = binary.BigEndian.AppendUint64(b, uint64(a.StartedAt.UnixMicro()))
-	b = binary.BigEndian.AppendUint64(b, uint64(a.Duration.Microseconds()))
-	b = binary.BigEndian.AppendUint16(b, uint16(a.Status)) //nolint:gosec // three digits
+	b = binary.BigEndian.AppendUint64(b, uint64(a.Duration.Microseconds())) //nolint:gosec // never negative
+	b = binary.BigEndian.AppendUint16(b, uint16(a.Status))                  //nolint:gosec // three digits
 	b = appendText(b, string(a.Class))
 	b = appendText(b, a.Error)
 	b = appendText(b, a.Snippet)

@@ -201,7 +201,7 @@ func (s *Store) watch(ctx context.Context) {
 // missed, so a new one wakes as well.
 func (s *Store) listen(ctx context.Context) {
 	sub := s.client.Subscribe(ctx, s.keys.of("wake"))
-	defer sub.Close()
+	defer func() { _ = sub.Close() }() // it only ends the connection
 	messages := sub.ChannelWithSubscriptions(redis.WithChannelHealthCheckInterval(pingEvery))
 	for {
 		select {

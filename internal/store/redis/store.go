@@ -49,7 +49,7 @@ var silence = sync.OnceFunc(func() { redis.SetLogger(&logging.VoidLogger{}) })
 
 // Open makes a store. A Redis that does not answer is no error: whoever asks for something gets store.ErrUnavailable until
 // it does. One that answers and cannot be used (too old, or of a newer layout) is.
-func Open(ctx context.Context, o Options) (*Store, error) {
+func Open(ctx context.Context, o Options) (*Store, error) { //nolint:contextcheck // the store outlives the call that opens it
 	silence()
 	if o.AcceptTimeout <= 0 {
 		o.AcceptTimeout = DefaultAcceptTimeout
