@@ -90,10 +90,10 @@ func parseJob(id event.ID, raw string) (event.Job, event.ID, error) {
 	j.EventID = f.id()
 	token := f.id()
 	j.ReplayOf = f.id()
-	lane := parseLane(f.text(2))
+	lane := parseLane(f.text(4))
 	j.Queue, j.Endpoint, j.Source = lane.Queue, lane.Endpoint, sourceOf(lane.Endpoint)
-	info := fields{rest: f.take(f.int(2))}
-	j.DeadReason = event.Reason(f.text(2))
+	info := fields{rest: f.take(f.int(4))}
+	j.DeadReason = event.Reason(f.text(4))
 	j.LastError = f.text(4)
 	if len(info.rest) > 0 { // retention takes it
 		j.Source, j.Tenant, j.EventType, j.ProviderID = info.uvarText(), info.uvarText(), info.uvarText(), info.uvarText()
@@ -128,15 +128,12 @@ func appendFacts(e *event.Event, keys []store.Key) []byte {
 	return b
 }
 
-const (
-	eventLive   = 1
-	eventPruned = 2
-)
+// eventPruned is the kind of an event whose payload is gone, see lua/prelude.lua.
+const eventPruned = 2
 
 // storedEvent is an event's record; the payload is what is left in rest.
 type storedEvent struct {
 	event.Event
-	jobs   []event.ID
 	pruned bool
 	// short is true when the record was read in part and not all facts are in that part.
 	short bool
@@ -149,10 +146,7 @@ func parseEvent(id event.ID, raw []byte) (storedEvent, error) {
 	at := f.uint(8)
 	e.AcceptedAt, e.Seq = micros(int64(at)), int64(at) //nolint:gosec // written from an int64
 	f.uint(8)                                          // the end of its keys
-	e.jobs = make([]event.ID, f.int(2))
-	for i := range e.jobs {
-		e.jobs[i] = f.id()
-	}
+	f.take(16 * f.int(2))                              // the ids of its jobs
 	if f.bad || e.pruned {
 		e.short = f.bad
 		return e, nil
