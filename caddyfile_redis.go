@@ -65,7 +65,7 @@ func (s *RedisStore) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		"pool_timeout":             {form: "pool_timeout <duration>", parse: duration(&s.PoolTimeout, longestTimeout)},
 		"max_idle_time":            {form: "max_idle_time <duration>", parse: duration(&s.MaxIdleTime, 0)},
 		"dial_timeout":             {form: "dial_timeout <duration>", parse: duration(&s.DialTimeout, longestTimeout)},
-		"accept_timeout":           {form: "accept_timeout <duration>", parse: duration(&s.AcceptTimeout, longestTimeout)},
+		"accept_timeout":           {form: "accept_timeout <duration>", parse: duration(&s.AcceptTimeout, acceptTimeout)},
 		"replicas":                 {form: "replicas <n>", parse: s.parseReplicas},
 	})
 	if err != nil {

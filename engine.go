@@ -31,6 +31,7 @@ const (
 // engine is an open store and its workers. It outlives the configurations that attach to it; the newest one rules.
 type engine struct {
 	store  store.Store
+	shared bool
 	worker *worker.Engine
 	client *deliver.Client
 	log    *zap.Logger
@@ -70,7 +71,7 @@ func acquireEngine(ctx context.Context, module storeModule, log *zap.Logger) (*e
 			return nil, err
 		}
 		client := deliver.NewClient(deliver.Options{})
-		e := &engine{store: s, client: client, log: log, logTo: use, drained: make(chan struct{})}
+		e := &engine{store: s, shared: module.shared(), client: client, log: log, logTo: use, drained: make(chan struct{})}
 		e.worker = worker.New(worker.Config{Store: s, Client: client, Log: log.Named("worker"), NewID: newID, Observer: workerMetrics{}})
 		e.worker.Start()
 		return e, nil
@@ -192,8 +193,12 @@ func (e *engine) Destruct() error {
 	return nil
 }
 
-// reportLeft logs what stays behind, since after a reload to another store nothing would deliver it.
+// reportLeft logs what stays behind, since after a reload to another store nothing would deliver it. Of a shared store
+// nobody knows that: others may have it open, or this process by another connection.
 func (e *engine) reportLeft(ctx context.Context) {
+	if e.shared {
+		return
+	}
 	stats, err := e.store.Stats(ctx)
 	if err != nil {
 		return

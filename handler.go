@@ -24,6 +24,8 @@ const (
 	startWait = 10 * time.Second
 	// acceptTimeout bounds how long a request waits for the store.
 	acceptTimeout = 10 * time.Second
+	// tenantMax is the longest tenant in bytes.
+	tenantMax = 256
 	// busyRetry is the Retry-After of a refusal that has no better figure.
 	busyRetry = 5 * time.Second
 )
@@ -267,6 +269,11 @@ func (s *source) tenantOf(r *http.Request) (string, error) {
 	tenant, err := repl.ReplaceOrErr(s.tenant, false, true)
 	if err != nil {
 		return "", fmt.Errorf("resolving tenant: %w", err)
+	}
+	// A placeholder may be a header of the sender's. It goes into every list, so it is bounded; cutting it would make two
+	// tenants one.
+	if len(tenant) > tenantMax {
+		return "", fmt.Errorf("resolving tenant: it has %d bytes, at most %d can be stored", len(tenant), tenantMax)
 	}
 	return tenant, nil
 }

@@ -87,7 +87,7 @@ type RedisStore struct {
 	// How long opening a connection may take, at most 1h. Default: 5s.
 	DialTimeout caddy.Duration `json:"dial_timeout,omitempty"`
 
-	// How long storing a webhook may take, at most 1h; then its sender gets 503 and may send it again. Default: 2s.
+	// How long storing a webhook may take, at most 10s; then its sender gets 503 and may send it again. Default: 2s.
 	AcceptTimeout caddy.Duration `json:"accept_timeout,omitempty"`
 
 	// How many replicas must have a webhook before its sender is told that it was accepted. When they have it not in time
@@ -297,14 +297,30 @@ func (s *RedisStore) warn(log *zap.Logger) {
 	for _, secret := range []struct{ word, text string }{
 		{"url", u.password}, {"password", s.Password}, {"sentinel_password", s.SentinelPassword},
 	} {
-		if secret.text != "" && !strings.Contains(secret.text, "{") {
+		if written(secret.text) {
 			log.Warn("a secret is written out in the configuration, where Caddy stores and shows it; use {env.NAME} or {file./path} instead",
 				zap.String("word", secret.word))
 		}
 	}
 }
 
+// written reports whether any part of a secret is written out beside its placeholders.
+func written(secret string) bool {
+	for secret != "" {
+		before, rest, ok := strings.Cut(secret, "{")
+		if before != "" || !ok {
+			return true
+		}
+		if _, secret, ok = strings.Cut(rest, "}"); !ok {
+			return true
+		}
+	}
+	return false
+}
+
 func (*RedisStore) kind() string { return "redis" }
+
+func (*RedisStore) shared() bool { return true }
 
 func (s *RedisStore) poolKey() string { return s.key }
 

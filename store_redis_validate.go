@@ -43,7 +43,7 @@ func (s *RedisStore) validate() error {
 			bound{"pool_timeout", int64(s.PoolTimeout), int64(longestTimeout), timeUnit},
 			bound{"max_idle_time", int64(s.MaxIdleTime), 0, timeUnit},
 			bound{"dial_timeout", int64(s.DialTimeout), int64(longestTimeout), timeUnit},
-			bound{"accept_timeout", int64(s.AcceptTimeout), int64(longestTimeout), timeUnit},
+			bound{"accept_timeout", int64(s.AcceptTimeout), int64(acceptTimeout), timeUnit},
 			bound{"replicas", int64(s.Replicas), 0, countUnit},
 		),
 	}
@@ -110,7 +110,7 @@ func (s *RedisStore) checkSentinels() error {
 	case s.SentinelMaster == "":
 		return errors.New("sentinel needs the master's name")
 	case !isPlaceholder(s.SentinelMaster) && strings.Contains(s.SentinelMaster, ":"):
-		return errors.New("sentinel takes the master's name before the addresses: sentinel <master> <address>...")
+		return errors.New("sentinel takes the master's name first, as in sentinel <master> <address> [<address>]")
 	case len(s.Sentinels) == 0:
 		return errors.New("sentinel needs the address of a Sentinel")
 	}

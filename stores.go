@@ -23,6 +23,8 @@ type storeModule interface {
 	poolKey() string
 	// kind is the word of the configuration, as in "sqlite".
 	kind() string
+	// shared stores can be open in several processes at the same time.
+	shared() bool
 	open(ctx context.Context, log *zap.Logger) (store.Store, error)
 	// apply sets the options that are not part of the key on an open store, at each attach of this configuration.
 	apply(s store.Store)
@@ -106,6 +108,8 @@ func (s *SQLiteStore) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 }
 
 func (*SQLiteStore) kind() string { return "sqlite" }
+
+func (*SQLiteStore) shared() bool { return false }
 
 func (s *SQLiteStore) poolKey() string { return "sqlite:" + s.path }
 

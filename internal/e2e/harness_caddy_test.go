@@ -27,6 +27,8 @@ type instance struct {
 	site  string // base URL of the site
 	ports struct{ admin, site int }
 	env   []string
+	// launch starts the process, in place of its Start method when it shall begin in another way.
+	launch func(*exec.Cmd) error
 
 	cmd  *exec.Cmd
 	done chan struct{} // closed when the process has ended
@@ -36,7 +38,7 @@ type instance struct {
 // newInstance prepares an instance without starting it. What it started last is ended with the test.
 func newInstance(t testing.TB) *instance {
 	t.Helper()
-	c := &instance{t: t, dir: t.TempDir(), log: newLogBuffer()}
+	c := &instance{t: t, dir: t.TempDir(), log: newLogBuffer(), launch: (*exec.Cmd).Start}
 	c.ports.admin, c.ports.site = freePort(t), freePort(t)
 	c.admin = fmt.Sprintf("http://127.0.0.1:%d", c.ports.admin)
 	c.site = fmt.Sprintf("http://127.0.0.1:%d", c.ports.site)
@@ -112,7 +114,7 @@ func (c *instance) tryStart(caddyfile string) error {
 		c.t.Fatal(err)
 	}
 	c.cmd.Stdout = c.cmd.Stderr
-	if err := c.cmd.Start(); err != nil {
+	if err := c.launch(c.cmd); err != nil {
 		c.t.Fatal(err)
 	}
 	c.done = make(chan struct{})

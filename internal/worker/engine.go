@@ -103,6 +103,7 @@ type Engine struct {
 	mu       sync.Mutex
 	quiet    sync.Cond // of mu: one job less is held, or a claim has ended
 	started  bool
+	began    time.Time // set before the loops, then only read
 	stopped  bool
 	draining bool // nothing is claimed, and what is claimed already but not sent is given back
 	claiming bool
@@ -149,7 +150,7 @@ func (e *Engine) Start() {
 	if e.started || e.stopped {
 		return
 	}
-	e.started = true
+	e.started, e.began = true, time.Now()
 	e.wg.Go(e.dispatch)
 	e.wg.Go(e.renew)
 	e.wg.Go(e.keep)

@@ -55,7 +55,7 @@ func TestIdleEngineAsksTheStoreAtMostOnceASecond(t *testing.T) {
 	if n := calls["claim"]; n < 15 || n > 61 {
 		t.Errorf("%d claims in an idle minute", n)
 	}
-	for call, most := range map[string]int{"recover": 13, "prune": 60, "configured": 2, "orphans": 2, "renew": 0, "finish": 0} {
+	for call, most := range map[string]int{"recover": 13, "prune": 60, "configured": 2, "orphans": 0, "renew": 0, "finish": 0} {
 		if n := calls[call]; n > most || most > 0 && n == 0 {
 			t.Errorf("%d calls of %s in an idle minute, want 1 to %d", n, call, most)
 		}
@@ -82,6 +82,41 @@ func TestNextDueTimeIsKept(t *testing.T) {
 	// Every answer says that the next job is due in 100ms.
 	if n := inAMinute(t, store.Claimed{Next: 100 * time.Millisecond})["claim"]; n < 590 || n > 610 {
 		t.Errorf("%d claims in a minute, want 600", n)
+	}
+}
+
+// After an outage of all instances, those that are not back yet have not said which lanes they know.
+func TestOrphansAreSparedWhileOtherInstancesMayStillBeComingBack(t *testing.T) {
+	for _, c := range []struct{ orphanAfter, spared time.Duration }{
+		{orphanAfter: 24 * time.Hour, spared: 10 * time.Minute},
+		{orphanAfter: 10 * time.Minute, spared: 10 * time.Minute},
+		{orphanAfter: 3 * time.Minute, spared: 3 * time.Minute},
+	} {
+		t.Run(c.orphanAfter.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := watch(&quietStore{wake: make(chan struct{})})
+				e := New(Config{Store: s, NewID: newID, Client: senderFunc(nil)})
+				e.Start()
+				mine := settings(endpoint("a", "http://unused"))
+				mine.OrphanAfter = c.orphanAfter
+				detach := e.Attach(mine)
+				<-time.After(c.spared / 2)
+				e.Attach(mine) // a reload does not begin the time again
+				detach()
+				<-time.After(c.spared/2 - time.Second)
+				if n := s.count("orphans"); n != 0 {
+					t.Errorf("orphans were killed %d times in the first %s", n, c.spared)
+				}
+				if n := s.count("configured"); n < 3 {
+					t.Errorf("the lanes were noted %d times in the first %s", n, c.spared)
+				}
+				<-time.After(2*time.Second + time.Minute)
+				if n := s.count("orphans"); n == 0 {
+					t.Errorf("orphans live on a minute after the first %s", c.spared)
+				}
+				e.Stop(t.Context())
+			})
+		})
 	}
 }
 

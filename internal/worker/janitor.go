@@ -11,8 +11,13 @@ import (
 	"github.com/caddy-anvil/anvil/internal/store"
 )
 
-// orphansAtOnce bounds one step of killing orphans.
-const orphansAtOnce = 100
+const (
+	// orphansAtOnce bounds one step of killing orphans.
+	orphansAtOnce = 100
+	// orphanGrace is the time that other instances have to say which lanes they know, when all come back from an outage
+	// that was longer than orphan_after.
+	orphanGrace = 10 * time.Minute
+)
 
 // keep keeps the store in order: lives that were lost, lanes, orphans, retention.
 func (e *Engine) keep() {
@@ -96,7 +101,7 @@ func (e *Engine) house() error {
 	if err := e.store.Configured(e.loops, r.lanes); err != nil {
 		return err
 	}
-	if !r.Workers || r.OrphanAfter <= 0 {
+	if !r.Workers || r.OrphanAfter <= 0 || time.Since(e.began) < min(r.OrphanAfter, orphanGrace) {
 		return nil
 	}
 	for {

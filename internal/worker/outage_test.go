@@ -28,7 +28,9 @@ func TestEngineRecoversByItselfWhenTheStoreWasAway(t *testing.T) {
 	s := openStore(t)
 	end := outage(s, store.ErrUnavailable, "claim", "finish", "release", "renew", "recover", "configured", "orphans", "prune")
 	up := newUpstream(t, always(200))
-	start(t, s).Attach(settings(endpoint("a", up.url)))
+	e := start(t, s)
+	longRunning(e)
+	e.Attach(settings(endpoint("a", up.url)))
 	id := accept(t, s, "x", lane("a"))[0]
 	s.until(t, "the engine has tried a few times", func() bool { return s.count("claim") >= 3 && s.count("recover") >= 3 })
 	end()

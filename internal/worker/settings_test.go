@@ -145,6 +145,7 @@ func TestJobsOfAVanishedEndpointWaitAndHarmNobody(t *testing.T) {
 	up := newUpstream(t, always(200))
 	core, logs := observer.New(zapcore.WarnLevel)
 	e := start(t, s, func(c *Config) { c.Log, c.Every.House = zap.New(core), 20*time.Millisecond })
+	longRunning(e)
 	var gone []event.ID
 	for range 3 {
 		gone = append(gone, accept(t, s, "x", lane("gone"))[0])
@@ -182,6 +183,7 @@ func TestOrphansDieAfterTheirTime(t *testing.T) {
 	core, logs := observer.New(zapcore.ErrorLevel)
 	up := newUpstream(t, hang)
 	e := start(t, s, func(c *Config) { c.Log, c.Observer, c.Every.House = zap.New(core), seen, 20*time.Millisecond })
+	longRunning(e)
 	orphan := accept(t, s, "x", lane("gone"))[0]
 	var known []event.ID
 	for range 5 { // more than slots, so that some wait

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 
 	"github.com/redis/go-redis/v9"
@@ -160,7 +159,11 @@ func (s *Store) call(ctx context.Context, o *op, keys []string, args []any) (any
 	defer cancel()
 	o.gone, o.done = limited.Done(), make(chan struct{})
 	s.address(o, keys, args)
-	if err := s.batch.add(o); err != nil {
+	batch := s.batch
+	if o.durable {
+		batch = s.durable
+	}
+	if err := batch.add(o); err != nil { //nolint:contextcheck // a group is of no one caller
 		return nil, err
 	}
 	select {
@@ -192,7 +195,7 @@ func (s *Store) sendGroup(ctx context.Context, group []*op) {
 
 // pipeline fills in the answers and returns those whose script Redis did not know.
 func (s *Store) pipeline(ctx context.Context, group []*op, call func(redis.Pipeliner, *op) *redis.Cmd) (unknown []*op) {
-	durable := slices.ContainsFunc(group, func(o *op) bool { return o.durable })
+	durable := group[0].durable // they are not mixed
 	p, err := s.pipeliner(ctx, durable)
 	if err != nil {
 		for _, o := range group {

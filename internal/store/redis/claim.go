@@ -36,8 +36,7 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error)
 	return got, s.fetchEvents(ctx, got.Jobs)
 }
 
-// fetchBytes bounds what one pipeline of payloads asks for at a time, in payloads: a claim of many large ones must not
-// run into the time limit of one.
+// fetchAtOnce bounds what one pipeline asks for: a claim of many large payloads must not run into the time limit of one.
 const fetchAtOnce = 16
 
 // fetchEvents reads the events of claimed jobs. An event that Redis has lost leaves its job without payload, which the
@@ -67,8 +66,11 @@ func (s *Store) fetchSome(ctx context.Context, jobs []store.ClaimedJob) error {
 		j := &jobs[i]
 		j.Event.ID, j.Event.Source, j.Event.Tenant = j.Job.EventID, j.Job.Source, j.Job.Tenant
 		b, err := raw[i].Bytes()
-		if err != nil {
+		if isNil(err) {
 			continue
+		}
+		if err != nil {
+			return err // Exec tells the first error only, and that may have been a lost event
 		}
 		e, err := parseEvent(j.Job.EventID, b)
 		if err != nil {

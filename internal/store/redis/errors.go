@@ -31,8 +31,8 @@ func (s *Store) fault(doing string, err error) error {
 }
 
 func newerLayout(version string) error {
-	return fmt.Errorf("Redis holds layout version %s under this prefix, this program knows version %s; run the newer program, "+ //nolint:staticcheck // a name
-		"or use another prefix", version, layoutVersion)
+	return fmt.Errorf("Redis holds layout version %s under this prefix, this program knows version %s; run the program of that "+ //nolint:staticcheck // a name
+		"version, or use another prefix", version, layoutVersion)
 }
 
 // errReply is an answer that our own scripts do not give: something else answers on this connection.

@@ -2,7 +2,7 @@ package redis
 
 import (
 	"context"
-	"time"
+	"errors"
 
 	"github.com/caddy-anvil/anvil/internal/event"
 	"github.com/caddy-anvil/anvil/internal/store"
@@ -38,25 +38,27 @@ const (
 func (s *Store) Recover(ctx context.Context) (store.Recovered, error) {
 	var all store.Recovered
 	for {
-		n, err := s.recoverSome(ctx, &all)
-		if err != nil || n < recoverAtOnce {
+		before := len(all.Returned) + len(all.Dead)
+		found, err := s.recoverSome(ctx, &all)
+		// A round that others have worked off, or that fails, is not begun again at once.
+		if err != nil || found < recoverAtOnce || len(all.Returned)+len(all.Dead) == before {
 			return all, err
 		}
 	}
 }
 
+// recoverSome goes on behind a life that it cannot end.
 func (s *Store) recoverSome(ctx context.Context, all *store.Recovered) (found int, err error) {
 	reply, err := s.run(ctx, scriptExpired, nil, recoverAtOnce)
 	if err != nil {
 		return 0, err
 	}
 	lives, _ := reply.([]any)
-	for i := 0; i+1 < len(lives); i += 2 {
-		if err := s.recoverOne(ctx, text(lives, i), text(lives, i+1), all); err != nil {
-			return 0, err
-		}
+	var errs []error
+	for i := 0; i+1 < len(lives) && ctx.Err() == nil; i += 2 {
+		errs = append(errs, s.recoverOne(ctx, text(lives, i), text(lives, i+1), all))
 	}
-	return len(lives) / 2, nil
+	return len(lives) / 2, errors.Join(errs...)
 }
 
 func (s *Store) recoverOne(ctx context.Context, id, raw string, all *store.Recovered) error {
@@ -90,8 +92,4 @@ func (s *Store) recoverOne(ctx context.Context, id, raw string, all *store.Recov
 		s.ring()
 	}
 	return nil
-}
-
-func since(micro int64, now int64) time.Duration {
-	return max(0, time.Duration(now-micro)*time.Microsecond)
 }

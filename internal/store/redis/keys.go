@@ -13,7 +13,7 @@ import (
 // All keys of a store share one hash tag, so that in a cluster they lie in one slot and a script may change several of
 // them at once: an event with jobs in two queues, or a dedupe key that must hold whatever queue its source has today.
 //
-//	{prefix}:meta              hash    layout, clock (the newest time that was given out), checks
+//	{prefix}:meta              hash    layout, clock (the newest time that was given out), checks, touched
 //	{prefix}:jobs              hash    job id → job, see lua/prelude.lua
 //	{prefix}:event:<id>        string  event with its payload; once pruned only what its keys need
 //	{prefix}:key:<hash>        string  end, event id, job ids; the only keys with a TTL

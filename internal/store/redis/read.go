@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -107,7 +108,7 @@ func (s *Store) counts(ctx context.Context) (counted, error) {
 		if c.lanes[lane] == nil {
 			c.lanes[lane] = new([7]int64)
 		}
-		c.lanes[lane][st] = n
+		c.lanes[lane][st] = max(0, n) // less when Redis has evicted the counts
 	}
 	for i := 0; i+1 < len(noted); i += 2 {
 		c.noted[text(noted, i)], _ = strconv.ParseInt(text(noted, i+1), 10, 64)
@@ -154,7 +155,7 @@ func (s *Store) oldest(ctx context.Context, st *store.Stats, now int64) error {
 	}
 	for i, head := range heads {
 		if head != nil && len(head.Val()) > 0 {
-			st.Lanes[i].OldestPending = since(int64(head.Val()[0].Score), now)
+			st.Lanes[i].OldestPending = max(0, time.Duration(now-int64(head.Val()[0].Score))*time.Microsecond)
 		}
 	}
 	return nil

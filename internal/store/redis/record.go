@@ -52,7 +52,7 @@ func (f *fields) text(size int) string { return string(f.take(f.int(size))) }
 // uvarText reads a string as appendText writes it.
 func (f *fields) uvarText() string {
 	n, size := binary.Uvarint(f.rest)
-	if size <= 0 || n > uint64(len(f.rest)-size) {
+	if size <= 0 || n > uint64(len(f.rest)) || int(n) > len(f.rest)-size { //nolint:gosec // bounded by the comparison before
 		f.bad, f.rest = true, nil
 		return ""
 	}
@@ -90,10 +90,10 @@ func parseJob(id event.ID, raw string) (event.Job, event.ID, error) {
 	j.EventID = f.id()
 	token := f.id()
 	j.ReplayOf = f.id()
-	lane := parseLane(f.text(2))
+	lane := parseLane(f.text(4))
 	j.Queue, j.Endpoint, j.Source = lane.Queue, lane.Endpoint, sourceOf(lane.Endpoint)
-	info := fields{rest: f.take(f.int(2))}
-	j.DeadReason = event.Reason(f.text(2))
+	info := fields{rest: f.take(f.int(4))}
+	j.DeadReason = event.Reason(f.text(4))
 	j.LastError = f.text(4)
 	if len(info.rest) > 0 { // retention takes it
 		j.Source, j.Tenant, j.EventType, j.ProviderID = info.uvarText(), info.uvarText(), info.uvarText(), info.uvarText()
@@ -128,15 +128,12 @@ func appendFacts(e *event.Event, keys []store.Key) []byte {
 	return b
 }
 
-const (
-	eventLive   = 1
-	eventPruned = 2
-)
+// eventPruned is the kind of an event whose payload is gone, see lua/prelude.lua.
+const eventPruned = 2
 
 // storedEvent is an event's record; the payload is what is left in rest.
 type storedEvent struct {
 	event.Event
-	jobs   []event.ID
 	pruned bool
 	// short is true when the record was read in part and not all facts are in that part.
 	short bool
@@ -149,10 +146,7 @@ func parseEvent(id event.ID, raw []byte) (storedEvent, error) {
 	at := f.uint(8)
 	e.AcceptedAt, e.Seq = micros(int64(at)), int64(at) //nolint:gosec // written from an int64
 	f.uint(8)                                          // the end of its keys
-	e.jobs = make([]event.ID, f.int(2))
-	for i := range e.jobs {
-		e.jobs[i] = f.id()
-	}
+	f.take(16 * f.int(2))                              // the ids of its jobs
 	if f.bad || e.pruned {
 		e.short = f.bad
 		return e, nil
@@ -180,8 +174,8 @@ func appendAttempt(a *event.Attempt) []byte {
 	b := make([]byte, 4, 64+len(a.Error)+len(a.Snippet))
 	b = binary.BigEndian.AppendUint32(b, uint32(a.Number)) //nolint:gosec // counts attempts
 	b = binary.BigEndian.AppendUint64(b, uint64(a.StartedAt.UnixMicro()))
-	b = binary.BigEndian.AppendUint64(b, uint64(a.Duration.Microseconds()))
-	b = binary.BigEndian.AppendUint16(b, uint16(a.Status)) //nolint:gosec // three digits
+	b = binary.BigEndian.AppendUint64(b, uint64(a.Duration.Microseconds())) //nolint:gosec // never negative
+	b = binary.BigEndian.AppendUint16(b, uint16(a.Status))                  //nolint:gosec // three digits
 	b = appendText(b, string(a.Class))
 	b = appendText(b, a.Error)
 	b = appendText(b, a.Snippet)

@@ -14,7 +14,7 @@ const layoutVersion = "1"
 //go:embed lua/*.lua
 var sources embed.FS
 
-// script is one transition. Redis runs it as a whole or, when it cannot begin, not at all.
+// script is one transition. Nothing comes between its commands.
 type script struct {
 	name string
 	// keys are the names, below the prefix, of the keys that it always uses.

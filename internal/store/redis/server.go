@@ -59,7 +59,7 @@ func (s *Store) node(ctx context.Context) (*redis.Client, error) {
 
 // inspect looks at the server's version, settings and layout. Servers that do not tell are taken as they are.
 func (s *Store) inspect(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, s.o.AcceptTimeout)
+	ctx, cancel := context.WithTimeout(ctx, min(s.o.AcceptTimeout, DefaultAcceptTimeout)) // Caddy's start waits for it
 	defer cancel()
 	err := s.inspectNode(ctx)
 	s.server.mu.Lock()
@@ -81,7 +81,7 @@ func (s *Store) inspectNode(ctx context.Context) error {
 	if err != nil && !errors.Is(err, redis.Nil) {
 		return err
 	}
-	if n, _ := strconv.Atoi(layout); layout != "" && layout != layoutVersion && n >= 0 {
+	if layout != "" && layout != layoutVersion {
 		return fmt.Errorf("%w: %w", errUnusable, newerLayout(layout))
 	}
 	text, err := node.Info(ctx).Result()
@@ -201,7 +201,7 @@ func (s *Store) watch(ctx context.Context) {
 // missed, so a new one wakes as well.
 func (s *Store) listen(ctx context.Context) {
 	sub := s.client.Subscribe(ctx, s.keys.of("wake"))
-	defer sub.Close()
+	defer func() { _ = sub.Close() }() // it only ends the connection
 	messages := sub.ChannelWithSubscriptions(redis.WithChannelHealthCheckInterval(pingEvery))
 	for {
 		select {

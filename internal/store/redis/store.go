@@ -25,6 +25,8 @@ type Store struct {
 	client redis.UniversalClient
 	keys   keyspace
 	batch  *batcher
+	// durable is for calls that wait for replicas. They must hold up nobody else: leases have to be renewed.
+	durable *batcher
 	// name tells our own rings from those of other instances.
 	name   string
 	wake   chan struct{}
@@ -49,7 +51,7 @@ var silence = sync.OnceFunc(func() { redis.SetLogger(&logging.VoidLogger{}) })
 
 // Open makes a store. A Redis that does not answer is no error: whoever asks for something gets store.ErrUnavailable until
 // it does. One that answers and cannot be used (too old, or of a newer layout) is.
-func Open(ctx context.Context, o Options) (*Store, error) {
+func Open(ctx context.Context, o Options) (*Store, error) { //nolint:contextcheck // the store outlives the call that opens it
 	silence()
 	if o.AcceptTimeout <= 0 {
 		o.AcceptTimeout = DefaultAcceptTimeout
@@ -65,7 +67,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		o: o, log: o.Log, client: o.client(), keys: newKeyspace(o.Prefix), name: uuid.NewString(),
 		wake: make(chan struct{}, 1), server: newServer(), queues: map[string]bool{}, stop: stop,
 	}
-	s.batch = newBatcher(s.sendGroup)
+	s.batch, s.durable = newBatcher(s.sendGroup), newBatcher(s.sendGroup)
 	if err := s.inspect(ctx); errors.Is(err, errUnusable) {
 		stop()
 		return nil, errors.Join(fmt.Errorf("opening store %s: %w", s.Describe(), err), s.client.Close())
@@ -105,6 +107,7 @@ func (s *Store) Close() error {
 	var err error
 	s.once.Do(func() {
 		s.batch.close()
+		s.durable.close()
 		s.closed.Store(true)
 		s.stop()
 		err = s.client.Close()

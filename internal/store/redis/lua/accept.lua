@@ -9,6 +9,7 @@ local event_key, first_key, first_job = KEYS[DECLARED + 1], DECLARED + 1, DECLAR
 -- newest write, and the first accept may have come over another.
 local function touch(answer)
 	if touches == '1' then
+		redis.call('HDEL', meta, '') -- see claim: so that it works at the memory limit
 		redis.call('HSET', meta, 'touched', whole(now))
 	end
 	return answer
@@ -69,7 +70,7 @@ redis.call('SET', event_key, struct.pack(EVENT, LIVE, accepted, now + longest, n
 redis.call('ZADD', events, accepted, id)
 for i = 1, nk do
 	local life = tonumber(ARGV[11 + i])
-	redis.call('SET', KEYS[first_key + i], struct.pack('>I8c16', now + life, id) .. ids, 'PX', whole(math.ceil(life / 1000)))
+	redis.call('SET', KEYS[first_key + i], struct.pack('>I8c16', now + life, id) .. ids, 'PX', whole(math.max(1, math.ceil(life / 1000))))
 end
 
 local ring = false

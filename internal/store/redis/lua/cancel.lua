@@ -1,11 +1,10 @@
 -- KEYS: due, wait, final and ended of cancelled. ARGV: job, state, queue, an id of this call. The answer is the job's state
 -- before, -1 for none. The call's id takes the place of the token, so that a call sent again gets the first answer.
 local id, state = ARGV[2], tonumber(ARGV[3])
-local raw = redis.call('HGET', jobs, id)
-if not raw then
+local j = load_job(id)
+if not j then
 	return -1
 end
-local j = unpack_job(raw)
 if j.state == PENDING then
 	redis.call('ZREM', KEYS[DECLARED + 1], id)
 	redis.call('ZREM', KEYS[DECLARED + 2], id)

@@ -12,8 +12,7 @@ local before = redis.call('HGET', claims, token)
 if before then -- sent again
 	for i = 1, #before, 16 do
 		local id = string.sub(before, i, i + 15)
-		local raw = redis.call('HGET', jobs, id)
-		local j = raw and unpack_job(raw)
+		local j, raw = load_job(id)
 		if j and j.state == RUNNING and j.token == token then
 			give(id, raw)
 		end
@@ -31,9 +30,8 @@ for l = 1, (#ARGV - 3) / 2 do
 			-- Removing comes first: once it has written, a script may go on at the memory limit.
 			redis.call('ZREM', due, id)
 			redis.call('ZREM', waiting, id)
-			local raw = redis.call('HGET', jobs, id)
-			if raw then
-				local j = unpack_job(raw)
+			local j, raw = load_job(id)
+			if j then
 				j.state, j.attempts, j.token, j.claimed = RUNNING, j.attempts + 1, token, now
 				raw = pack_job(j)
 				redis.call('HSET', jobs, id, raw)
@@ -42,6 +40,8 @@ for l = 1, (#ARGV - 3) / 2 do
 				give(id, raw)
 				ids[#ids + 1] = id
 				n = n + 1
+			else
+				lose(lane, PENDING)
 			end
 		else
 			if at <= now then

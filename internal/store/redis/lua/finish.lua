@@ -2,8 +2,7 @@
 -- failures, error, row, queue, channel, instance. The answer is 1 when the lease is lost.
 local id, token, attempt, state = ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
 local a, b = KEYS[DECLARED + 1], KEYS[DECLARED + 2]
-local raw = redis.call('HGET', jobs, id)
-local j = raw and unpack_job(raw)
+local j = load_job(id)
 if not j or j.token ~= token or j.attempts ~= attempt then
 	return 1
 end

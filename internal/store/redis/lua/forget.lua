@@ -1,12 +1,16 @@
 -- Removes what was kept of a pruned event for its keys. KEYS: the event. ARGV: event.
 local event, event_key = ARGV[2], KEYS[DECLARED + 1]
-redis.call('ZREM', spent, event)
+redis.call('ZREM', spent, '') -- see claim: so that it works at the memory limit
 local kept = redis.call('GET', event_key)
-if not kept then
+local kind, _, until_ = PRUNED, 0, 0
+if kept then
+	kind, _, until_ = struct.unpack(EVENT, kept)
+end
+if kind == PRUNED and until_ > now then
 	return 0
 end
-local kind, _, until_ = struct.unpack(EVENT, kept)
-if kind ~= PRUNED or until_ > now then
+redis.call('ZREM', spent, event)
+if not kept or kind ~= PRUNED then
 	return 0
 end
 local all = string.sub(kept, HEAD + 1) .. (redis.call('HGET', replays, event) or '')

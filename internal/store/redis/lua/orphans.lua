@@ -9,11 +9,10 @@ for i = 1, #ids do
 	local id = ids[i]
 	redis.call('ZREM', KEYS[DECLARED + 1], id)
 	redis.call('ZREM', KEYS[DECLARED + 2], id)
-	local raw = redis.call('HGET', jobs, id)
-	if raw then
-		local j = unpack_job(raw)
+	local j = load_job(id)
+	if j then
 		j.state, j.ended, j.due, j.reason, j.error = DEAD, now, now, ARGV[6], ARGV[7]
-		raw = pack_job(j)
+		local raw = pack_job(j)
 		redis.call('ZADD', KEYS[DECLARED + 3], j.created, id)
 		redis.call('ZADD', KEYS[DECLARED + 4], now, id)
 		redis.call('HINCRBY', counts, queue, -1)
@@ -22,6 +21,8 @@ for i = 1, #ids do
 		redis.call('HSET', jobs, id, raw)
 		killed[#killed + 1] = id
 		killed[#killed + 1] = raw
+	else
+		lose(lane, PENDING)
 	end
 end
 return killed

@@ -5,7 +5,7 @@
 local EVENT, HEAD, LIVE, PRUNED = '>BI8I8I2', 19, 1, 2
 -- The fixed part of a job, then lane, info, reason and error, each behind its length. Times are microseconds since 1970,
 -- which a Lua number holds exactly.
-local JOB = '>BBI4I4I4I8I8I8I8c16c16c16I2c0I2c0I2c0I4c0'
+local JOB = '>BBI4I4I4I8I8I8I8c16c16c16I4c0I4c0I4c0I4c0'
 local PENDING, RUNNING, DEAD, REPLAYED, OBSERVED = 0, 1, 3, 5, 6
 local NONE = string.rep('\0', 16)
 
@@ -48,8 +48,23 @@ local function pack_job(j)
 		j.token, j.replay_of, #j.lane, j.lane, #j.info, j.info, #j.reason, j.reason, #j.error, j.error)
 end
 
+-- load_job gives nothing for a job that is lost or damaged: one bad record must not stop what is done for all.
+local function load_job(id)
+	local raw = redis.call('HGET', jobs, id)
+	local ok, j = pcall(unpack_job, raw)
+	if raw and ok then
+		return j, raw
+	end
+end
+
 local function count(lane, state, n)
 	redis.call('HINCRBY', counts, lane .. '\0' .. state, n)
+end
+
+-- lose takes a job that is lost out of the counts, so that it does not fill the backlog for ever.
+local function lose(lane, state)
+	count(lane, state, -1)
+	redis.call('HINCRBY', counts, string.sub(lane, 1, string.find(lane, '\0', 1, true) - 1), -1)
 end
 
 -- nothing_due tells whether workers may be asleep: while a due job waits in the lane, they have been rung for already.

@@ -3,18 +3,15 @@
 local id, event, state = ARGV[2], ARGV[3], tonumber(ARGV[4])
 local event_key = KEYS[DECLARED + 1]
 redis.call('ZREM', KEYS[DECLARED + 3], '') -- see claim: so that it works at the memory limit
-local raw = redis.call('HGET', jobs, id)
-if not raw then
-	redis.call('ZREM', KEYS[DECLARED + 2], id)
-	redis.call('ZREM', KEYS[DECLARED + 3], id)
-	return 0
-end
-local j = unpack_job(raw)
-if j.pruned == 1 or j.state ~= state or j.ended > now - tonumber(ARGV[5]) then
+local j = load_job(id)
+if j and j.pruned == 0 and j.state == state and j.ended > now - tonumber(ARGV[5]) then
 	return 0
 end
 redis.call('ZREM', KEYS[DECLARED + 2], id)
 redis.call('ZREM', KEYS[DECLARED + 3], id)
+if not j or j.pruned == 1 or j.state ~= state then
+	return 0
+end
 redis.call('HDEL', ledger, id)
 count(j.lane, state, -1)
 j.pruned, j.token, j.info, j.error = 1, NONE, '', ''

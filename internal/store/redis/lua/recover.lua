@@ -1,10 +1,9 @@
 -- KEYS: due and wait, final and ended of dead. ARGV: job, token, attempt, row, error, reason, most lost lives, queue,
 -- channel, instance. The answer is the job as it is now, or nothing when the life ended otherwise.
 local id = ARGV[2]
-local raw = redis.call('HGET', jobs, id)
+local j = load_job(id)
 local ends = redis.call('ZSCORE', leases, id)
-local j = raw and ends and tonumber(ends) <= now and unpack_job(raw)
-if not j or j.state ~= RUNNING or j.token ~= ARGV[3] or j.attempts ~= tonumber(ARGV[4]) then
+if not j or not ends or tonumber(ends) > now or j.state ~= RUNNING or j.token ~= ARGV[3] or j.attempts ~= tonumber(ARGV[4]) then
 	return false
 end
 redis.call('ZREM', leases, id)
@@ -23,7 +22,7 @@ else
 	redis.call('ZADD', KEYS[DECLARED + 1], now, id)
 	redis.call('ZADD', KEYS[DECLARED + 2], j.created, id)
 end
-raw = pack_job(j)
+local raw = pack_job(j)
 redis.call('HSET', jobs, id, raw)
 count(j.lane, RUNNING, -1)
 count(j.lane, j.state, 1)

@@ -1,8 +1,7 @@
 -- KEYS: due, wait. ARGV: job, token, attempt, channel, instance. The answer is 1 when the lease is lost.
 local id, token, attempt = ARGV[2], ARGV[3], tonumber(ARGV[4])
 local due, waiting = KEYS[DECLARED + 1], KEYS[DECLARED + 2]
-local raw = redis.call('HGET', jobs, id)
-local j = raw and unpack_job(raw)
+local j = load_job(id)
 if not j or j.token ~= token then
 	return 1
 end

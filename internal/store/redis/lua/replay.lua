@@ -2,14 +2,13 @@
 -- instance. The answer is whether it was replayed, the old job's state (-1 for an unknown job), and whether it is pruned.
 local id, copy_id, forced = ARGV[2], ARGV[3], ARGV[4] == '1'
 local due, waiting = KEYS[DECLARED + 1], KEYS[DECLARED + 2]
-local raw = redis.call('HGET', jobs, id)
-if not raw then
+local j = load_job(id)
+if not j then
 	return { 0, -1, 0 }
 end
-local j = unpack_job(raw)
-local again = redis.call('HGET', jobs, copy_id)
+local again = load_job(copy_id)
 if again then
-	return { unpack_job(again).replay_of == id and 1 or 0, j.state, 0 }
+	return { again.replay_of == id and 1 or 0, j.state, 0 }
 end
 if j.pruned == 1 then
 	return { 0, j.state, 1 }
