@@ -48,10 +48,14 @@ type Options struct {
 }
 
 func (o *Options) universal() *redis.UniversalOptions {
+	poolTimeout := o.PoolTimeout
+	if poolTimeout == 0 {
+		poolTimeout = o.AcceptTimeout + time.Second
+	}
 	u := &redis.UniversalOptions{
 		DB: o.DB, Username: o.Username, Password: o.Password, TLSConfig: o.TLS,
 		MasterName: o.Master, SentinelUsername: o.SentinelUsername, SentinelPassword: o.SentinelPassword,
-		PoolSize: o.PoolSize, MinIdleConns: o.MinIdle, PoolTimeout: o.PoolTimeout, ConnMaxIdleTime: o.MaxIdleTime,
+		PoolSize: o.PoolSize, MinIdleConns: o.MinIdle, PoolTimeout: poolTimeout, ConnMaxIdleTime: o.MaxIdleTime,
 		DialTimeout: o.DialTimeout, ReadTimeout: largeTimeout, WriteTimeout: largeTimeout, // the contexts say less
 		ContextTimeoutEnabled: true,
 		// What every server since 6.2 speaks, and forks and proxies too.
