@@ -12,25 +12,17 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"go.uber.org/zap"
 
 	"github.com/caddy-anvil/anvil/internal/event"
 	"github.com/caddy-anvil/anvil/internal/store"
-	"github.com/caddy-anvil/anvil/internal/store/sqlite"
 )
 
 // fillKeys makes a store remember n keys of events whose bodies retention has taken, as it does after a busy week. Caddy
 // must not be running on it.
-func fillKeys(ctx context.Context, path string, n int) error {
-	s, err := sqlite.Open(ctx, sqlite.Options{Path: path, Log: zap.NewNop()})
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-
-	const writers = 512 // enough to make large groups, each of which is one fsync
+func fillKeys(ctx context.Context, s store.Store, n, pruners int) error {
+	const writers = 512 // enough to make large groups, each of which is one fsync or one exchange with a server
 	var next atomic.Int64
-	err = parallel(writers, func() error {
+	err := parallel(writers, func() error {
 		for {
 			i := int(next.Add(1)) - 1
 			if i >= n {
@@ -44,7 +36,7 @@ func fillKeys(ctx context.Context, path string, n int) error {
 	if err != nil {
 		return err
 	}
-	return parallel(writers/8, func() error {
+	return parallel(pruners, func() error {
 		for more := true; more; {
 			var err error
 			if more, err = s.Prune(ctx, store.Retention{}); err != nil {

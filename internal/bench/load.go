@@ -44,17 +44,30 @@ func number(b []byte) int {
 	return n
 }
 
-// requests builds count signed requests with numbers from first on, ready to be written. Building them while the server is
-// under load would take processor time from it.
+// Headers of requests beside those that every request has.
+const (
+	leanHeaders = "User-Agent: bench\r\nContent-Type: application/json\r\n"
+	// webhookHeaders are those of a delivery by GitHub, for what depends on their size.
+	webhookHeaders = "User-Agent: GitHub-Hookshot/044aadd\r\nAccept: */*\r\nContent-Type: application/json\r\n" +
+		"X-GitHub-Delivery: 72d3162e-cc78-11e3-81ab-4c9367dc0958\r\nX-GitHub-Event: issues\r\nX-GitHub-Hook-ID: 292430182\r\n" +
+		"X-GitHub-Hook-Installation-Target-ID: 79929171\r\nX-GitHub-Hook-Installation-Target-Type: repository\r\n"
+)
+
 func requests(addr string, first, count int) [][]byte {
+	return requestsWith(addr, leanHeaders, first, count)
+}
+
+// requestsWith builds count signed requests with numbers from first on, ready to be written. Building them while the server
+// is under load would take processor time from it.
+func requestsWith(addr, headers string, first, count int) [][]byte {
 	out := make([][]byte, count)
 	mac := hmac.New(sha256.New, []byte(secret))
 	for i := range out {
 		b := body(first + i)
 		mac.Reset()
 		mac.Write(b)
-		head := fmt.Sprintf("POST /hooks HTTP/1.1\r\nHost: %s\r\nUser-Agent: bench\r\nContent-Type: application/json\r\nX-Signature: sha256=%s\r\nContent-Length: %d\r\n\r\n",
-			addr, hex.EncodeToString(mac.Sum(nil)), len(b))
+		head := fmt.Sprintf("POST /hooks HTTP/1.1\r\nHost: %s\r\n%sX-Signature: sha256=%s\r\nContent-Length: %d\r\n\r\n",
+			addr, headers, hex.EncodeToString(mac.Sum(nil)), len(b))
 		out[i] = append([]byte(head), b...)
 	}
 	return out

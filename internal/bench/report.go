@@ -38,10 +38,13 @@ type drainFigure struct {
 
 type report struct {
 	machine  string
+	about    []string        // further lines on what was measured
 	ceiling  map[int]float64 // accepted/s of respond by connections
 	accepts  []acceptFigure
 	endToEnd []latencyFigure
 	drains   []drainFigure
+	usage    []usageFigure
+	memory   []string
 }
 
 func newReport(binary, dir string) *report {
@@ -49,7 +52,11 @@ func newReport(binary, dir string) *report {
 }
 
 func (r *report) print(w io.Writer) {
-	fmt.Fprintf(w, "%s\n\nAccepting unique signed 1 KiB webhooks over kept connections, load generator on the same cores:\n\n", r.machine)
+	fmt.Fprintf(w, "%s\n", r.machine)
+	for _, line := range r.about {
+		fmt.Fprintln(w, line)
+	}
+	fmt.Fprint(w, "\nAccepting unique signed 1 KiB webhooks over kept connections, load generator on the same cores:\n\n")
 	fmt.Fprintln(w, "| | connections | accepted/s | p50 | p99 | CPU/request | allocations/request | of `respond` |")
 	fmt.Fprintln(w, "|---|---:|---:|---:|---:|---:|---:|---:|")
 	for _, f := range r.accepts {
@@ -63,6 +70,18 @@ func (r *report) print(w io.Writer) {
 	fmt.Fprint(w, "\nDraining a backlog to an upstream that answers at once:\n\n| | concurrency | jobs/s |\n|---|---:|---:|\n")
 	for _, f := range r.drains {
 		fmt.Fprintf(w, "| %s | %d | %s |\n", f.name, f.concurrency, thousands(int(f.perSecond)))
+	}
+	if len(r.usage) == 0 {
+		return
+	}
+	fmt.Fprint(w, "\nWhat each costs Redis. commandstats counts commands of clients and of scripts alike; Caddy sends `evalsha` and, for payloads of "+
+		"jobs, `get`, scripts call the others:\n\n| | commands sent | called by scripts | time in scripts | CPU of Redis |\n|---|---:|---:|---:|---:|\n")
+	for _, f := range r.usage {
+		fmt.Fprintf(w, "| %s | %.2f | %.1f | %.0f µs | %.0f µs |\n", f.name, f.sent, f.called, f.scripts, f.cpu)
+	}
+	fmt.Fprintln(w)
+	for _, line := range r.memory {
+		fmt.Fprintln(w, line)
 	}
 }
 

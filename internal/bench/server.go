@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"os"
@@ -40,7 +41,7 @@ func (b *bench) respondSite() string {
 }
 
 func (b *bench) anvilSite(store, workers string, concurrency int) string {
-	global := fmt.Sprintf("\tanvil {\n\t\tstore sqlite %s\n\t\tworkers %s\n\t\tqueue webhooks {\n\t\t\tconcurrency %d\n\t\t\tmax_pending 10000000\n\t\t}\n\t}\n", store, workers, concurrency)
+	global := fmt.Sprintf("\tanvil {\n\t\tstore %s\n\t\tworkers %s\n\t\tqueue webhooks {\n\t\t\tconcurrency %d\n\t\t\tmax_pending 10000000\n\t\t}\n\t}\n", store, workers, concurrency)
 	return b.site(global) + fmt.Sprintf("http://%s {\n\tanvil bench {\n\t\tverify hmac %q\n\t\tdeliver %s\n\t}\n}\n", b.siteAddr, secret, b.up.addr())
 }
 
@@ -135,6 +136,20 @@ func (s *server) allocations() (float64, error) {
 	return 0, errors.New("reading allocations: no go_memstats_mallocs_total in /metrics")
 }
 
+// work is what the process has done since its start.
+type work struct {
+	cpu     time.Duration
+	mallocs float64 // objects
+}
+
+func (s *server) work() (w work, err error) {
+	if w.cpu, err = s.cpu(); err != nil {
+		return w, err
+	}
+	w.mallocs, err = s.allocations()
+	return w, err
+}
+
 // load replaces the configuration.
 func (s *server) load(caddyfile string) error {
 	res, err := http.Post(s.admin+"/load", "text/caddyfile", strings.NewReader(caddyfile))
@@ -147,6 +162,21 @@ func (s *server) load(caddyfile string) error {
 		return fmt.Errorf("loading a configuration: %d %s", res.StatusCode, text)
 	}
 	return nil
+}
+
+// profiled begins to write what Caddy's processor time goes to, unless path is empty. The function it returns waits for
+// the end of that.
+func (s *server) profiled(path string) (finish func()) {
+	if path == "" {
+		return func() {}
+	}
+	written := make(chan error, 1)
+	go func() { written <- s.cpuProfile(path, 5) }()
+	return func() {
+		if err := <-written; err != nil {
+			log.Printf("writing the profile: %v", err)
+		}
+	}
 }
 
 // cpuProfile writes what the server's processor time goes to.

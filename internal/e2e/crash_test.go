@@ -14,16 +14,24 @@ import (
 // providers do: an event that got no answer is sent again, one that was refused is not.
 type load struct {
 	mu      sync.Mutex
-	acked   map[string]int // job id → event number
-	refused map[int]int    // status → count
-	unheard int            // requests without an answer
+	acked   map[string]int  // job id → event number
+	when    map[string]span // job id → its acknowledged request
+	refused map[int]int     // status → count
+	unheard int             // requests without an answer
 	next    int
 	quit    chan struct{}
 	wg      sync.WaitGroup
 }
 
+// span is the time that something took.
+type span struct{ from, to time.Time }
+
+func newLoad() *load {
+	return &load{acked: map[string]int{}, when: map[string]span{}, refused: map[int]int{}, quit: make(chan struct{})}
+}
+
 func startLoad(url string, senders int, pause time.Duration) *load {
-	l := &load{acked: map[string]int{}, refused: map[int]int{}, quit: make(chan struct{})}
+	l := newLoad()
 	for range senders {
 		l.wg.Go(func() {
 			tick := time.NewTicker(pause)
@@ -53,7 +61,9 @@ func (l *load) number() int {
 }
 
 func (l *load) one(url string, n int) (answered bool) {
+	from := time.Now()
 	r, err := sendSigned(url, hook(n))
+	to := time.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
@@ -61,7 +71,7 @@ func (l *load) one(url string, n int) (answered bool) {
 		l.unheard++
 		return false
 	case r.status == http.StatusAccepted:
-		l.acked[r.JobID] = n
+		l.acked[r.JobID], l.when[r.JobID] = n, span{from, to}
 	default:
 		l.refused[r.status]++
 	}

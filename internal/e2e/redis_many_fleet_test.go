@@ -79,7 +79,7 @@ func by(h hit) string { return h.uri()[1:] }
 
 // startLoadOver is startLoad with a balancer: each request goes to the next of the URLs, a repetition too.
 func startLoadOver(urls []string, senders int, pause time.Duration) *load {
-	l := &load{acked: map[string]int{}, refused: map[int]int{}, quit: make(chan struct{})}
+	l := newLoad()
 	for s := range senders {
 		l.wg.Go(func() {
 			tick := time.NewTicker(pause)

@@ -62,7 +62,10 @@ func HeaderLines(h http.Header, without ...string) []Header {
 // other bytes.
 const codecPlain = 1
 
-var errPayload = errors.New("decoding payload: the stored blob is damaged or of a newer version")
+var (
+	errPayload   = errors.New("decoding payload: the stored blob is damaged or of a newer version")
+	errNoPayload = errors.New("decoding payload: the store no longer has it; was it evicted or flushed?")
+)
 
 // Encode writes the blob.
 func (p *Payload) Encode() []byte {
@@ -89,7 +92,10 @@ func (p *Payload) Encode() []byte {
 
 // DecodePayload reads a blob. The body of the result is a part of b.
 func DecodePayload(b []byte) (*Payload, error) {
-	if len(b) == 0 || b[0] != codecPlain {
+	if len(b) == 0 {
+		return nil, errNoPayload
+	}
+	if b[0] != codecPlain {
 		return nil, errPayload
 	}
 	r := reader{rest: b[1:]}

@@ -33,7 +33,7 @@ func StartCluster(t testing.TB, args ...string) *Cluster {
 	}
 	c := &Cluster{t: t}
 	for i := range 2 * clusterMasters {
-		s, err := run("redis-server", t.TempDir(), true, "", append(own, args...))
+		s, err := run(serverBinary, t.TempDir(), true, "", append(own, args...))
 		if err != nil {
 			t.Fatal(err)
 		}

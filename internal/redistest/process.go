@@ -52,11 +52,11 @@ func (s *Server) configure(conf string) error {
 
 func (s *Server) command() *exec.Cmd {
 	args := []string{s.configPath(), "--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--protected-mode", "no", "--daemonize", "no", "--dir", s.dir}
-	if s.binary == "redis-server" {
+	if s.binary == serverBinary {
 		// By default a master waits 5 s for more replicas before it serves the first.
 		args = append(args, "--save", "", "--appendonly", "no", "--repl-diskless-sync-delay", "0")
 	}
-	cmd := exec.CommandContext(context.Background(), s.binary, append(args, s.args...)...) //nolint:gosec // binary is one of two constants, args are the test's
+	cmd := exec.CommandContext(context.Background(), pathOf(s.binary), append(args, s.args...)...) //nolint:gosec // all of it is the test's
 	cmd.Dir = s.dir
 	cmd.SysProcAttr = dieWithParent()
 	return cmd
@@ -174,7 +174,7 @@ func (s *Server) Kill() {
 // Shutdown ends the process in order, as an operator would: what args say about persistence is done.
 func (s *Server) Shutdown() {
 	c := s.current()
-	_ = c.cmd.Process.Signal(syscall.SIGCONT) // a frozen process would not see the next one
+	_ = thaw(c.cmd.Process) // a frozen process would not see the signal
 	_ = c.cmd.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-c.gone:
@@ -188,7 +188,7 @@ func (s *Server) Shutdown() {
 // the kernel.
 func (s *Server) Freeze() {
 	c := s.current()
-	if err := c.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+	if err := freeze(c.cmd.Process); err != nil {
 		s.fail("freezing redis on port %d: %v", s.port, err)
 	}
 	s.await("the freeze", func() bool { return stopped(c.cmd.Process.Pid) })
@@ -196,7 +196,7 @@ func (s *Server) Freeze() {
 
 // Thaw lets a frozen process go on.
 func (s *Server) Thaw() {
-	if err := s.current().cmd.Process.Signal(syscall.SIGCONT); err != nil {
+	if err := thaw(s.current().cmd.Process); err != nil {
 		s.fail("thawing redis on port %d: %v", s.port, err)
 	}
 }

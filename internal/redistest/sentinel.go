@@ -59,7 +59,7 @@ func StartSentinelWithPassword(t testing.TB, password string, args ...string) *S
 		conf += fmt.Sprintf("sentinel sentinel-pass %q\n", password)
 	}
 	for range 3 {
-		s, err := run("redis-sentinel", t.TempDir(), false, conf, own)
+		s, err := run(sentinelBinary, t.TempDir(), false, conf, own)
 		if err != nil {
 			t.Fatal(err)
 		}

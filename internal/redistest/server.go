@@ -60,13 +60,19 @@ func StartReplica(t testing.TB, of *Server, args ...string) *Server {
 	}
 	s := Start(t, append(all, args...)...)
 	s.await("the first sync with the master", func() bool { return s.Info("replication", "master_link_status") == "up" })
+	// The master counts it a moment later.
+	online := fmt.Sprintf("port=%d,state=online", s.port)
+	s.await("the master's list of replicas", func() bool {
+		text, err := of.info("replication")
+		return err == nil && strings.Contains(text, online)
+	})
 	return s
 }
 
 // Run is Start without a test: the server lives in dir, which must exist, until Close. Where a test would fail, the
 // methods of such a server panic.
 func Run(dir string, args ...string) (*Server, error) {
-	return run("redis-server", dir, false, "", args)
+	return run(serverBinary, dir, false, "", args)
 }
 
 // run starts binary on a port of its own; conf is the first content of its configuration file. Redis rewrites that file

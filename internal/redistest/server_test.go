@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -98,7 +101,7 @@ func TestAReplicaFollowsAMasterWithAPassword(t *testing.T) {
 func TestATakenPortIsNotMistakenForTheServer(t *testing.T) {
 	t.Parallel()
 	other := Start(t)
-	s := newServer("redis-server", t.TempDir(), other.Port(), nil)
+	s := newServer(serverBinary, t.TempDir(), other.Port(), nil)
 	t.Cleanup(s.Close)
 	if err := s.configure(""); err != nil {
 		t.Fatal(err)
@@ -119,7 +122,34 @@ func TestABadArgumentIsReportedWithTheLog(t *testing.T) {
 
 func TestAMachineWithoutRedisIsToldHowToGetIt(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
+	t.Setenv("ANVIL_REDIS_SERVER", "")
 	if got := Missing(); !strings.Contains(got, "redis-server and redis-sentinel") || !strings.Contains(got, "make redis") {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestAnotherServerCanBeTried(t *testing.T) {
+	need(t)
+	dir := t.TempDir()
+	for _, binary := range []string{serverBinary, sentinelBinary} {
+		path, err := exec.LookPath(pathOf(binary))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(path, filepath.Join(dir, binary)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	another := filepath.Join(dir, serverBinary)
+	t.Setenv("ANVIL_REDIS_SERVER", another)
+	if got := Start(t).Info("server", "executable"); got != another {
+		t.Errorf("%s runs, want %s", got, another)
+	}
+	if got := StartSentinel(t).Sentinels[0].Info("server", "executable"); got != filepath.Join(dir, sentinelBinary) {
+		t.Errorf("%s runs, want the Sentinel beside %s", got, another)
+	}
+	t.Setenv("ANVIL_REDIS_SERVER", filepath.Join(dir, "valkey-server"))
+	if got := Missing(); !strings.Contains(got, "valkey-server and ") || !strings.Contains(got, "valkey-sentinel not found") {
 		t.Errorf("got %q", got)
 	}
 }

@@ -268,13 +268,6 @@ func start(t testing.TB, s store.Store, change ...func(*Config)) *Engine {
 	return e
 }
 
-// longRunning makes e one that has run for so long that orphans are no longer spared. It is called before Attach.
-func longRunning(e *Engine) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.began = e.began.Add(-orphanGrace)
-}
-
 // upstream is an endpoint that remembers what it got.
 type upstream struct {
 	url  string

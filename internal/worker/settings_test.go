@@ -140,6 +140,13 @@ func TestJobsOfTheQueueThatAnEndpointHasLeftShareItsSlots(t *testing.T) {
 	})
 }
 
+// longRunning makes e one that has run for so long that orphans are no longer spared. It is called before Attach.
+func longRunning(e *Engine) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.began = e.began.Add(-orphanGrace)
+}
+
 func TestJobsOfAVanishedEndpointWaitAndHarmNobody(t *testing.T) {
 	s := openStore(t)
 	up := newUpstream(t, always(200))

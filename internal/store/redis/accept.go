@@ -48,7 +48,8 @@ func (s *Store) Accept(ctx context.Context, a store.Accept) (store.Accepted, err
 		args = append(args, laneText(store.LaneID{Queue: j.Queue, Endpoint: j.Endpoint}), j.Queue, digit(j.Observed), max(0, j.MaxPending))
 	}
 
-	reply, err := s.runDurable(ctx, scriptAccept, keys, args...)
+	o := &op{script: scriptAccept, durable: s.o.Replicas > 0, large: len(a.Event.Payload) >= largeFrom}
+	reply, err := s.call(ctx, o, keys, args)
 	if err != nil {
 		return store.Accepted{}, err
 	}

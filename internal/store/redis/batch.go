@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -18,6 +19,10 @@ const (
 	flights = 2
 	// groupMax bounds a pipeline, so that the first caller in it need not wait for thousands.
 	groupMax = 128
+	// largeFrom is the payload, in bytes, from which a call goes alone and may take largeTimeout: in a group it would hold
+	// up the small ones.
+	largeFrom    = 1 << 20
+	largeTimeout = 10 * time.Second
 )
 
 // op is one call of a script.
@@ -25,8 +30,8 @@ type op struct {
 	script *script
 	keys   []string
 	args   []any
-	// durable calls wait for the replicas that the options ask for.
-	durable bool
+	// durable calls wait for the replicas that the options ask for, large ones take long to send.
+	durable, large bool
 	// gone is closed when nobody waits for the answer any more.
 	gone <-chan struct{}
 
@@ -38,6 +43,7 @@ type op struct {
 // batcher sends the calls that come together in one pipeline. A lone call leaves at once: there is no timer.
 type batcher struct {
 	send func(ctx context.Context, group []*op)
+	most int // calls in a group
 
 	mu      sync.Mutex
 	waiting []*op
@@ -46,8 +52,8 @@ type batcher struct {
 	idle    sync.Cond
 }
 
-func newBatcher(send func(context.Context, []*op)) *batcher {
-	b := &batcher{send: send}
+func newBatcher(most int, send func(context.Context, []*op)) *batcher {
+	b := &batcher{send: send, most: most}
 	b.idle.L = &b.mu
 	return b
 }
@@ -84,7 +90,7 @@ func (b *batcher) take() []*op {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for len(b.waiting) > 0 {
-		n := min(len(b.waiting), groupMax)
+		n := min(len(b.waiting), b.most)
 		group := make([]*op, 0, n)
 		for _, o := range b.waiting[:n] {
 			select {
@@ -155,12 +161,15 @@ func (s *Store) call(ctx context.Context, o *op, keys []string, args []any) (any
 		return nil, err
 	}
 	// The wait is bounded here as well, since a call may stand in line behind groups that wait for a silent server.
-	limited, cancel := context.WithTimeout(ctx, s.o.AcceptTimeout)
+	limited, cancel := context.WithTimeout(ctx, s.limit(o))
 	defer cancel()
 	o.gone, o.done = limited.Done(), make(chan struct{})
 	s.address(o, keys, args)
 	batch := s.batch
-	if o.durable {
+	switch {
+	case o.large:
+		batch = s.large
+	case o.durable:
 		batch = s.durable
 	}
 	if err := batch.add(o); err != nil { //nolint:contextcheck // a group is of no one caller
@@ -179,9 +188,16 @@ func (s *Store) call(ctx context.Context, o *op, keys []string, args []any) (any
 	return nil, s.fault(o.script.name, errSilent)
 }
 
+func (s *Store) limit(o *op) time.Duration {
+	if o.large {
+		return max(largeTimeout, s.o.AcceptTimeout)
+	}
+	return s.o.AcceptTimeout
+}
+
 // sendGroup sends a group by the scripts' hashes, and once more by their texts those that Redis did not know.
 func (s *Store) sendGroup(ctx context.Context, group []*op) {
-	ctx, cancel := context.WithTimeout(ctx, s.o.AcceptTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.limit(group[0]))
 	defer cancel()
 	unknown := s.pipeline(ctx, group, func(p redis.Pipeliner, o *op) *redis.Cmd {
 		return p.EvalSha(ctx, o.script.sha, o.keys, o.args...)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"go.uber.org/zap"
 
 	"github.com/caddy-anvil/anvil/internal/event"
 	"github.com/caddy-anvil/anvil/internal/store"
@@ -25,6 +26,11 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error)
 	}
 	answer, _ := reply.([]any)
 	got := store.Claimed{Next: time.Duration(number(answer, 0)) * time.Microsecond, More: number(answer, 1) == 1}
+	for _, id := range list(answer, 3) {
+		t, _ := id.(string)
+		s.log.Error("the record of a job cannot be read and the job is not delivered; was it changed by something else than this program?",
+			zap.Any("job_id", idsOf(t)), zap.String("store", s.Describe()))
+	}
 	jobs, err := parseJobs(list(answer, 2))
 	if err != nil || len(jobs) == 0 {
 		return got, s.fault("claim", err)
@@ -33,24 +39,45 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error)
 	for i := range jobs {
 		got.Jobs[i].Job = jobs[i]
 	}
-	return got, s.fetchEvents(ctx, got.Jobs)
+	got.Jobs, err = s.fetchEvents(ctx, got.Jobs)
+	return got, err
 }
 
 // fetchAtOnce bounds what one pipeline asks for: a claim of many large payloads must not run into the time limit of one.
 const fetchAtOnce = 16
 
 // fetchEvents reads the events of claimed jobs. An event that Redis has lost leaves its job without payload, which the
-// worker reports.
-func (s *Store) fetchEvents(ctx context.Context, jobs []store.ClaimedJob) error {
+// worker reports. Jobs whose event cannot be read are left out: their lease runs out, and after some such lives they are
+// dead, while the others go on. When none can be read, that is Redis' trouble and an error.
+func (s *Store) fetchEvents(ctx context.Context, jobs []store.ClaimedJob) ([]store.ClaimedJob, error) {
+	var read []store.ClaimedJob
+	var failed error
 	for len(jobs) > 0 {
-		n := min(fetchAtOnce, len(jobs))
-		err := s.read(ctx, "reading claimed events", func(ctx context.Context) error { return s.fetchSome(ctx, jobs[:n]) })
-		if err != nil {
-			return err
+		some := jobs[:min(fetchAtOnce, len(jobs))]
+		jobs = jobs[len(some):]
+		if err := s.fetch(ctx, some); err == nil {
+			read = append(read, some...)
+			continue
 		}
-		jobs = jobs[n:]
+		for i := range some {
+			if err := s.fetch(ctx, some[i:i+1]); err != nil {
+				failed = err
+				continue
+			}
+			read = append(read, some[i])
+		}
 	}
-	return nil
+	if len(read) == 0 {
+		return nil, failed
+	}
+	if failed != nil {
+		s.log.Error("the events of some claimed jobs cannot be read; they are tried again when their leases end", zap.Error(failed))
+	}
+	return read, nil
+}
+
+func (s *Store) fetch(ctx context.Context, jobs []store.ClaimedJob) error {
+	return s.read(ctx, "reading claimed events", func(ctx context.Context) error { return s.fetchSome(ctx, jobs) })
 }
 
 func (s *Store) fetchSome(ctx context.Context, jobs []store.ClaimedJob) error {
@@ -64,7 +91,7 @@ func (s *Store) fetchSome(ctx context.Context, jobs []store.ClaimedJob) error {
 	}
 	for i := range jobs {
 		j := &jobs[i]
-		j.Event.ID, j.Event.Source, j.Event.Tenant = j.Job.EventID, j.Job.Source, j.Job.Tenant
+		j.Event = event.Event{ID: j.Job.EventID, Source: j.Job.Source, Tenant: j.Job.Tenant}
 		b, err := raw[i].Bytes()
 		if isNil(err) {
 			continue

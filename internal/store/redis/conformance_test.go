@@ -4,8 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/caddy-anvil/anvil/internal/redistest"
 	"github.com/caddy-anvil/anvil/internal/store"
 	"github.com/caddy-anvil/anvil/internal/store/redis"
@@ -13,17 +11,19 @@ import (
 )
 
 func TestConformanceOnOneServer(t *testing.T) {
+	noLeaks(t)
 	server := redistest.Start(t)
-	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	storetest.Run(t, harness(redis.Options{Addr: server.Addr()}))
 }
 
 func TestConformanceWithSentinel(t *testing.T) {
+	noLeaks(t)
 	s := redistest.StartSentinel(t)
 	storetest.Run(t, harness(redis.Options{Master: s.MasterName(), Sentinels: s.Addrs(), Replicas: 1}))
 }
 
 func TestConformanceOnACluster(t *testing.T) {
+	noLeaks(t)
 	c := redistest.StartCluster(t)
 	storetest.Run(t, harness(redis.Options{Cluster: c.Addrs()}))
 }

@@ -27,8 +27,13 @@ func (s *Store) fault(doing string, err error) error {
 	case strings.Contains(text, "OOM command not allowed"):
 		return fmt.Errorf("%w: %s: Redis has reached its maxmemory", store.ErrFull, doing)
 	}
+	if len(text) > longestError { // a server that is none may answer anything
+		return fmt.Errorf("%w: %s: %s…", store.ErrUnavailable, doing, strings.ToValidUTF8(text[:longestError], ""))
+	}
 	return fmt.Errorf("%w: %s: %w", store.ErrUnavailable, doing, err)
 }
+
+const longestError = 512
 
 func newerLayout(version string) error {
 	return fmt.Errorf("Redis holds layout version %s under this prefix, this program knows version %s; run the program of that "+ //nolint:staticcheck // a name

@@ -14,6 +14,7 @@ import (
 
 // The client sends again what it got no reply to. Whatever the transition, that must be as if the reply had come.
 func TestATransitionWhoseReplyWasLostAnswersAsIfItHadNot(t *testing.T) {
+	noLeaks(t)
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr())
 	direct := on(t, server)
@@ -92,6 +93,7 @@ func eventError(e event.Event) error {
 }
 
 func TestAServerThatForgotTheScriptsIsToldThemAgain(t *testing.T) {
+	noLeaks(t)
 	server := redistest.Start(t)
 	s := on(t, server)
 	accept(t, s)
@@ -100,6 +102,7 @@ func TestAServerThatForgotTheScriptsIsToldThemAgain(t *testing.T) {
 }
 
 func TestAfterAFlushNewEventsAreStoredAtOnce(t *testing.T) {
+	noLeaks(t)
 	server := redistest.Start(t)
 	s := on(t, server)
 	a := accept(t, s)
@@ -118,6 +121,7 @@ func TestAfterAFlushNewEventsAreStoredAtOnce(t *testing.T) {
 }
 
 func TestASilentServerIsGivenUpInTimeAndUsedAgainWhenItAnswers(t *testing.T) {
+	noLeaks(t)
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr())
 	s := on(t, server, func(o *redis.Options) { o.Addr, o.AcceptTimeout = proxy.Addr(), 200*time.Millisecond })
@@ -134,6 +138,7 @@ func TestASilentServerIsGivenUpInTimeAndUsedAgainWhenItAnswers(t *testing.T) {
 }
 
 func TestAServerThatIsDownIsNoReasonNotToOpen(t *testing.T) {
+	noLeaks(t, whileDown)
 	server := redistest.Start(t)
 	server.Kill()
 	s := on(t, server)
@@ -164,6 +169,7 @@ func eventually(t *testing.T, s *redis.Store) {
 }
 
 func TestAnEventThatRedisEvictedLeavesNoJobStuck(t *testing.T) {
+	noLeaks(t)
 	server := redistest.Start(t)
 	s := on(t, server)
 	a := accept(t, s)
@@ -180,6 +186,7 @@ func TestAnEventThatRedisEvictedLeavesNoJobStuck(t *testing.T) {
 }
 
 func TestAKeyWhoseEventRedisEvictedIsFree(t *testing.T) {
+	noLeaks(t)
 	server := redistest.Start(t)
 	s := on(t, server)
 	a := accept(t, s)

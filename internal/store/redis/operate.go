@@ -75,19 +75,34 @@ func (s *Store) Replay(ctx context.Context, job, newJob event.ID, force bool) (s
 	return store.Replayed{State: event.State(state)}, nil //nolint:gosec // as above
 }
 
-// Configured implements store.Store.
+// Configured implements store.Store. It is called now and then, so it also sets the counts right.
 func (s *Store) Configured(ctx context.Context, lanes []store.LaneID) error {
 	if s.isClosed() {
 		return store.ErrClosed
 	}
-	if len(lanes) == 0 {
-		return nil
+	if len(lanes) > 0 {
+		args := make([]any, len(lanes))
+		for i, l := range lanes {
+			args[i] = laneText(l)
+		}
+		if _, err := s.run(ctx, scriptNote, nil, args...); err != nil {
+			return err
+		}
 	}
-	args := make([]any, len(lanes))
-	for i, l := range lanes {
-		args[i] = laneText(l)
+	return s.recount(ctx)
+}
+
+// recount asks for all lanes of a queue at once: of a queue's lanes that are left out nothing would count.
+func (s *Store) recount(ctx context.Context) error {
+	c, err := s.counts(ctx)
+	if err != nil || len(c.lanes) == 0 {
+		return err
 	}
-	_, err := s.run(ctx, scriptNote, nil, args...)
+	keys, args := make([]string, 0, len(c.lanes)), make([]any, 0, len(c.lanes))
+	for lane := range c.lanes {
+		keys, args = append(keys, s.keys.wait(parseLane(lane))), append(args, lane)
+	}
+	_, err = s.run(ctx, scriptRecount, keys, args...)
 	return err
 }
 

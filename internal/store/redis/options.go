@@ -39,7 +39,7 @@ type Options struct {
 	PoolSize, MinIdle                     int
 	PoolTimeout, MaxIdleTime, DialTimeout time.Duration
 
-	// AcceptTimeout bounds every call; 0 means DefaultAcceptTimeout.
+	// AcceptTimeout bounds every call but those with a large payload; 0 means DefaultAcceptTimeout.
 	AcceptTimeout time.Duration
 	// Replicas is how many replicas must have an accepted event before it is acknowledged; 0 waits for none.
 	Replicas int
@@ -48,11 +48,15 @@ type Options struct {
 }
 
 func (o *Options) universal() *redis.UniversalOptions {
+	poolTimeout := o.PoolTimeout
+	if poolTimeout == 0 {
+		poolTimeout = o.AcceptTimeout + time.Second
+	}
 	u := &redis.UniversalOptions{
 		DB: o.DB, Username: o.Username, Password: o.Password, TLSConfig: o.TLS,
 		MasterName: o.Master, SentinelUsername: o.SentinelUsername, SentinelPassword: o.SentinelPassword,
-		PoolSize: o.PoolSize, MinIdleConns: o.MinIdle, PoolTimeout: o.PoolTimeout, ConnMaxIdleTime: o.MaxIdleTime,
-		DialTimeout: o.DialTimeout, ReadTimeout: o.AcceptTimeout, WriteTimeout: o.AcceptTimeout,
+		PoolSize: o.PoolSize, MinIdleConns: o.MinIdle, PoolTimeout: poolTimeout, ConnMaxIdleTime: o.MaxIdleTime,
+		DialTimeout: o.DialTimeout, ReadTimeout: largeTimeout, WriteTimeout: largeTimeout, // the contexts say less
 		ContextTimeoutEnabled: true,
 		// What every server since 6.2 speaks, and forks and proxies too.
 		Protocol: 2, DisableIdentity: true,

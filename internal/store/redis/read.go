@@ -74,11 +74,9 @@ func (s *Store) loadJobs(ctx context.Context, ids []event.ID) ([]event.Job, erro
 		if text(raw, i) == "" {
 			continue
 		}
-		j, _, err := parseJob(ids[i], text(raw, i))
-		if err != nil {
-			return nil, err
+		if j, _, err := parseJob(ids[i], text(raw, i)); err == nil { // a damaged one has its error in Job
+			jobs = append(jobs, j)
 		}
-		jobs = append(jobs, j)
 	}
 	return jobs, nil
 }

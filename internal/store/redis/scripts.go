@@ -34,6 +34,7 @@ var (
 	scriptCancel   = newScript("cancel", "meta", "jobs", "counts")
 	scriptReplay   = newScript("replay", "meta", "jobs", "counts", "replays")
 	scriptNote     = newScript("note", "meta", "noted")
+	scriptRecount  = newScript("recount", "meta", "jobs", "counts", "running")
 	scriptOrphans  = newScript("orphans", "meta", "jobs", "counts", "noted")
 	scriptPrunable = newScript("prunable", "meta", "jobs", "spent")
 	scriptPrune    = newScript("prune", "meta", "jobs", "counts", "events", "replays", "ledger", "spent")

@@ -27,6 +27,7 @@ type Store struct {
 	batch  *batcher
 	// durable is for calls that wait for replicas. They must hold up nobody else: leases have to be renewed.
 	durable *batcher
+	large   *batcher
 	// name tells our own rings from those of other instances.
 	name   string
 	wake   chan struct{}
@@ -67,7 +68,7 @@ func Open(ctx context.Context, o Options) (*Store, error) { //nolint:contextchec
 		o: o, log: o.Log, client: o.client(), keys: newKeyspace(o.Prefix), name: uuid.NewString(),
 		wake: make(chan struct{}, 1), server: newServer(), queues: map[string]bool{}, stop: stop,
 	}
-	s.batch, s.durable = newBatcher(s.sendGroup), newBatcher(s.sendGroup)
+	s.batch, s.durable, s.large = newBatcher(groupMax, s.sendGroup), newBatcher(groupMax, s.sendGroup), newBatcher(1, s.sendGroup)
 	if err := s.inspect(ctx); errors.Is(err, errUnusable) {
 		stop()
 		return nil, errors.Join(fmt.Errorf("opening store %s: %w", s.Describe(), err), s.client.Close())
@@ -108,6 +109,7 @@ func (s *Store) Close() error {
 	s.once.Do(func() {
 		s.batch.close()
 		s.durable.close()
+		s.large.close()
 		s.closed.Store(true)
 		s.stop()
 		err = s.client.Close()

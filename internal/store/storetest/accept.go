@@ -3,6 +3,7 @@ package storetest
 import (
 	"bytes"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -24,6 +25,39 @@ func acceptSpecs(it specify) {
 		if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(event.Event{}, "AcceptedAt", "Seq")); diff != "" {
 			f.Fatalf("event (-accepted +kept):\n%s", diff)
 		}
+	})
+
+	it("carries a tenant, type and provider's id of any length from the accept to the prune", func(f *fixture) {
+		long := func(c string) string { return strings.Repeat(c, 70_000) } // more than two bytes of length can say
+		a := f.accept(from("github", long("t")), keyed(longTTL, key(1)), func(a *store.Accept) {
+			a.Event.Type, a.Event.ProviderID = long("y"), long("p")
+		})
+		token, jobs := f.claim(time.Hour, 10, hooks)
+		f.wantClaimed(jobs, a.Jobs[0].ID)
+		f.finish(dead(leaseOf(token, jobs[0])))
+		kept, _ := f.event(a.Event.ID)
+		events := f.allEvents(store.EventFilter{Tenant: long("t"), Limit: 10})
+		listed := f.allJobs(store.JobFilter{Tenant: long("t"), Limit: 10})
+		if len(events) != 1 || len(listed) != 1 {
+			f.Fatalf("the lists have %d events and %d jobs of the tenant, want 1 of each", len(events), len(listed))
+		}
+		for where, e := range map[string]event.Event{"accepted": kept, "claimed": jobs[0].Event, "listed": events[0]} {
+			if e.Tenant != long("t") || e.Type != long("y") || e.ProviderID != long("p") {
+				f.Errorf("the %s event has a tenant of %d bytes, a type of %d, an id of %d", where, len(e.Tenant), len(e.Type), len(e.ProviderID))
+			}
+		}
+		for where, j := range map[string]event.Job{"claimed": jobs[0].Job, "finished": f.job(a.Jobs[0].ID), "listed": listed[0]} {
+			if j.Tenant != long("t") || j.EventType != long("y") || j.ProviderID != long("p") {
+				f.Errorf("the %s job has a tenant of %d bytes, a type of %d, an id of %d", where, len(j.Tenant), len(j.EventType), len(j.ProviderID))
+			}
+		}
+		f.wantClaimed(f.claimAll(hooks))
+		copied := f.replay(a.Jobs[0].ID)
+		f.finish(delivered(f.claimOne(hooks)))
+		f.wantState(copied, event.Delivered)
+		f.store.Advance(2 * time.Hour)
+		f.pruneAll(keepFor(time.Hour))
+		f.wantPruned(a, event.Replayed)
 	})
 
 	it("keeps whether the event was verified", func(f *fixture) {

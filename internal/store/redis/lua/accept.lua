@@ -9,7 +9,7 @@ local event_key, first_key, first_job = KEYS[DECLARED + 1], DECLARED + 1, DECLAR
 -- newest write, and the first accept may have come over another.
 local function touch(answer)
 	if touches == '1' then
-		redis.call('HDEL', meta, '') -- see claim: so that it works at the memory limit
+		at_limit()
 		redis.call('HSET', meta, 'touched', whole(now))
 	end
 	return answer
@@ -46,8 +46,9 @@ local function job_arg(i, n)
 	return ARGV[11 + nk + 4 * (i - 1) + n]
 end
 
-local unfinished = {}
+local unfinished, later = {}, {}
 for i = 1, nj do
+	later[job_arg(i, 1)] = (later[job_arg(i, 1)] or 0) + 1
 	local queue, observed, limit = job_arg(i, 2), job_arg(i, 3), tonumber(job_arg(i, 4))
 	if observed == '0' then
 		unfinished[queue] = unfinished[queue] or tonumber(redis.call('HGET', counts, queue) or 0)
@@ -82,11 +83,8 @@ for i = 1, nj do
 		claimed = 0, event = id, token = NONE, replay_of = NONE, lane = lane, info = ARGV[10], reason = '', error = '' }
 	if job_arg(i, 3) == '0' then
 		-- Jobs of one event in one lane are due in their order: the earlier ones a little earlier.
-		for later = i + 1, nj do
-			if job_arg(later, 1) == lane then
-				due = due - 1
-			end
-		end
+		later[lane] = later[lane] - 1
+		due = due - later[lane]
 		ring = ring or nothing_due(a)
 		redis.call('ZADD', a, due, job)
 		redis.call('ZADD', b, created, job)

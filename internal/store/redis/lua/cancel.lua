@@ -6,8 +6,7 @@ if not j then
 	return -1
 end
 if j.state == PENDING then
-	redis.call('ZREM', KEYS[DECLARED + 1], id)
-	redis.call('ZREM', KEYS[DECLARED + 2], id)
+	at_limit()
 	redis.call('ZADD', KEYS[DECLARED + 3], j.created, id)
 	redis.call('ZADD', KEYS[DECLARED + 4], now, id)
 	redis.call('HINCRBY', counts, ARGV[4], -1)
@@ -15,6 +14,8 @@ if j.state == PENDING then
 	count(j.lane, state, 1)
 	j.state, j.ended, j.due, j.reason, j.token = state, now, now, '', ARGV[5]
 	redis.call('HSET', jobs, id, pack_job(j))
+	redis.call('ZREM', KEYS[DECLARED + 1], id)
+	redis.call('ZREM', KEYS[DECLARED + 2], id)
 	return PENDING
 end
 return j.state == state and j.token == ARGV[5] and PENDING or j.state

@@ -1,7 +1,7 @@
 -- KEYS: due and wait of each lane. ARGV: token, lease, then lane and most of each. The answer is how long until something
--- is due, whether a lane had more, and the jobs.
+-- is due, whether a lane had more, the jobs, and the ids of those that cannot be read.
 local token, lease = ARGV[2], tonumber(ARGV[3])
-local wait, more, taken, ids = 0, 0, {}, {}
+local wait, more, taken, damaged, ids = 0, 0, {}, {}, {}
 
 local function give(id, raw)
 	taken[#taken + 1] = id
@@ -17,8 +17,10 @@ if before then -- sent again
 			give(id, raw)
 		end
 	end
-	return { wait, more, taken }
+	return { wait, more, taken, damaged }
 end
+
+at_limit()
 
 for l = 1, (#ARGV - 3) / 2 do
 	local due, waiting = KEYS[DECLARED + 2 * l - 1], KEYS[DECLARED + 2 * l]
@@ -27,22 +29,24 @@ for l = 1, (#ARGV - 3) / 2 do
 	for i = 1, #found, 2 do
 		local id, at = found[i], tonumber(found[i + 1])
 		if at <= now and n < most then
-			-- Removing comes first: once it has written, a script may go on at the memory limit.
-			redis.call('ZREM', due, id)
-			redis.call('ZREM', waiting, id)
 			local j, raw = load_job(id)
 			if j then
 				j.state, j.attempts, j.token, j.claimed = RUNNING, j.attempts + 1, token, now
 				raw = pack_job(j)
-				redis.call('HSET', jobs, id, raw)
 				redis.call('ZADD', leases, now + lease, id)
 				redis.call('ZADD', running, j.created, id)
+				redis.call('HSET', jobs, id, raw)
 				give(id, raw)
 				ids[#ids + 1] = id
 				n = n + 1
 			else
 				lose(lane, PENDING)
+				if raw then
+					damaged[#damaged + 1] = id
+				end
 			end
+			redis.call('ZREM', due, id)
+			redis.call('ZREM', waiting, id)
 		else
 			if at <= now then
 				more = 1
@@ -68,4 +72,4 @@ if #ids > 0 then
 	redis.call('HSET', claims, token, table.concat(ids))
 	redis.call('ZADD', claimed, now + lease, token)
 end
-return { wait, more, taken }
+return { wait, more, taken, damaged }

@@ -11,8 +11,7 @@ if j.state ~= RUNNING then
 	return j.lost > 0 and 1 or 0
 end
 
-redis.call('ZREM', leases, id)
-redis.call('ZREM', running, id)
+at_limit()
 redis.call('HSET', ledger, id, (redis.call('HGET', ledger, id) or '') .. ARGV[10])
 j.state, j.lost, j.due, j.reason, j.failures = state, 0, now, ARGV[7], j.failures + tonumber(ARGV[8])
 if ARGV[9] ~= '' then
@@ -31,6 +30,8 @@ else
 	redis.call('HINCRBY', counts, ARGV[11], -1)
 end
 redis.call('HSET', jobs, id, pack_job(j))
+redis.call('ZREM', leases, id)
+redis.call('ZREM', running, id)
 count(j.lane, RUNNING, -1)
 count(j.lane, state, 1)
 if ring then

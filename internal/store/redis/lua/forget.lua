@@ -1,6 +1,6 @@
 -- Removes what was kept of a pruned event for its keys. KEYS: the event. ARGV: event.
 local event, event_key = ARGV[2], KEYS[DECLARED + 1]
-redis.call('ZREM', spent, '') -- see claim: so that it works at the memory limit
+at_limit()
 local kept = redis.call('GET', event_key)
 local kind, _, until_ = PRUNED, 0, 0
 if kept then

@@ -5,10 +5,9 @@ if tonumber(redis.call('HGET', noted, lane) or 0) >= before then
 	return killed
 end
 local ids = redis.call('ZRANGEBYSCORE', KEYS[DECLARED + 1], '-inf', '(' .. whole(before), 'LIMIT', 0, ARGV[5])
+at_limit()
 for i = 1, #ids do
 	local id = ids[i]
-	redis.call('ZREM', KEYS[DECLARED + 1], id)
-	redis.call('ZREM', KEYS[DECLARED + 2], id)
 	local j = load_job(id)
 	if j then
 		j.state, j.ended, j.due, j.reason, j.error = DEAD, now, now, ARGV[6], ARGV[7]
@@ -24,5 +23,7 @@ for i = 1, #ids do
 	else
 		lose(lane, PENDING)
 	end
+	redis.call('ZREM', KEYS[DECLARED + 1], id)
+	redis.call('ZREM', KEYS[DECLARED + 2], id)
 end
 return killed

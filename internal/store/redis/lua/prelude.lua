@@ -48,23 +48,33 @@ local function pack_job(j)
 		j.token, j.replay_of, #j.lane, j.lane, #j.info, j.info, #j.reason, j.reason, #j.error, j.error)
 end
 
--- load_job gives nothing for a job that is lost or damaged: one bad record must not stop what is done for all.
+-- load_job gives nothing for a job that is lost, and only its record for one that cannot be read: one bad record must not
+-- stop what is done for all.
 local function load_job(id)
 	local raw = redis.call('HGET', jobs, id)
 	local ok, j = pcall(unpack_job, raw)
-	if raw and ok then
-		return j, raw
-	end
+	return raw and ok and j or nil, raw
+end
+
+-- at_limit is called before the first write of what must go on at the memory limit: Redis refuses a script's commands that
+-- need memory only until it has written something. Scripts add before they remove: where one is cut short, by a key of a
+-- wrong type or a missing right, a job is rather in two lists than in none.
+local function at_limit()
+	redis.call('HDEL', meta, '')
 end
 
 local function count(lane, state, n)
 	redis.call('HINCRBY', counts, lane .. '\0' .. state, n)
 end
 
+local function queue_of(lane)
+	return string.sub(lane, 1, string.find(lane, '\0', 1, true) - 1)
+end
+
 -- lose takes a job that is lost out of the counts, so that it does not fill the backlog for ever.
 local function lose(lane, state)
 	count(lane, state, -1)
-	redis.call('HINCRBY', counts, string.sub(lane, 1, string.find(lane, '\0', 1, true) - 1), -1)
+	redis.call('HINCRBY', counts, queue_of(lane), -1)
 end
 
 -- nothing_due tells whether workers may be asleep: while a due job waits in the lane, they have been rung for already.

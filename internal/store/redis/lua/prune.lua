@@ -2,7 +2,7 @@
 -- Another instance may have been here since the job was found, so everything is looked at again.
 local id, event, state = ARGV[2], ARGV[3], tonumber(ARGV[4])
 local event_key = KEYS[DECLARED + 1]
-redis.call('ZREM', KEYS[DECLARED + 3], '') -- see claim: so that it works at the memory limit
+at_limit()
 local j = load_job(id)
 if j and j.pruned == 0 and j.state == state and j.ended > now - tonumber(ARGV[5]) then
 	return 0

@@ -6,8 +6,7 @@ local ends = redis.call('ZSCORE', leases, id)
 if not j or not ends or tonumber(ends) > now or j.state ~= RUNNING or j.token ~= ARGV[3] or j.attempts ~= tonumber(ARGV[4]) then
 	return false
 end
-redis.call('ZREM', leases, id)
-redis.call('ZREM', running, id)
+at_limit()
 redis.call('HSET', ledger, id, (redis.call('HGET', ledger, id) or '') .. ARGV[5])
 j.lost, j.error, j.due = j.lost + 1, ARGV[6], now
 local ring = false
@@ -24,6 +23,8 @@ else
 end
 local raw = pack_job(j)
 redis.call('HSET', jobs, id, raw)
+redis.call('ZREM', leases, id)
+redis.call('ZREM', running, id)
 count(j.lane, RUNNING, -1)
 count(j.lane, j.state, 1)
 if ring then

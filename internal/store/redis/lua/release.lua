@@ -11,13 +11,14 @@ end
 if j.attempts ~= attempt then
 	return 1
 end
-redis.call('ZREM', leases, id)
-redis.call('ZREM', running, id)
+at_limit()
 local ring = nothing_due(due)
 j.state, j.attempts, j.due = PENDING, attempt - 1, now
 redis.call('ZADD', due, now, id)
 redis.call('ZADD', waiting, j.created, id)
 redis.call('HSET', jobs, id, pack_job(j))
+redis.call('ZREM', leases, id)
+redis.call('ZREM', running, id)
 count(j.lane, RUNNING, -1)
 count(j.lane, PENDING, 1)
 if ring then

@@ -17,7 +17,7 @@ if not (j.state == DEAD or forced and (j.state == 2 or j.state == REPLAYED)) the
 	return { 0, j.state, 0 }
 end
 
-redis.call('ZREM', due, copy_id) -- see claim: so that it works at the memory limit
+at_limit()
 local ring = nothing_due(due)
 local created = stamp(1)
 redis.call('HSET', jobs, copy_id, pack_job({ state = PENDING, pruned = 0, attempts = 0, failures = 0, lost = 0,
@@ -29,14 +29,14 @@ redis.call('HSET', replays, j.event, (redis.call('HGET', replays, j.event) or ''
 redis.call('HINCRBY', counts, ARGV[5], 1)
 count(j.lane, PENDING, 1)
 if j.state == DEAD then
-	redis.call('ZREM', KEYS[DECLARED + 3], id)
-	redis.call('ZREM', KEYS[DECLARED + 4], id)
 	redis.call('ZADD', KEYS[DECLARED + 5], j.created, id)
 	redis.call('ZADD', KEYS[DECLARED + 6], now, id)
 	count(j.lane, DEAD, -1)
 	count(j.lane, REPLAYED, 1)
 	j.state, j.ended = REPLAYED, now
 	redis.call('HSET', jobs, id, pack_job(j))
+	redis.call('ZREM', KEYS[DECLARED + 3], id)
+	redis.call('ZREM', KEYS[DECLARED + 4], id)
 end
 if ring then
 	redis.call('PUBLISH', ARGV[6], ARGV[7])
