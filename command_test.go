@@ -279,7 +279,7 @@ func TestVerifyNeedsUsableInput(t *testing.T) {
 	t.Setenv("ANVIL_TEST_EMPTY", "")
 	const request = "POST / HTTP/1.1\nHost: h\n\nx"
 	github := []string{"verify", "--provider", "github"}
-	ready := append(github, "--secret", testSecret)
+	ready := slices.Concat(github, []string{"--secret", testSecret})
 	for _, c := range []struct {
 		name, request string
 		args          []string
@@ -428,7 +428,8 @@ func TestEveryExampleOfTheDocumentationWorks(t *testing.T) {
 	}
 	for _, p := range verify.Providers() {
 		one := runCommand(t, "", "providers", p.ID).out
-		site := "example.com {\n" + one[strings.Index(one, "\nanvil /"):] + "}\n"
+		_, directive, _ := strings.Cut(one, "\nanvil /")
+		site := "example.com {\nanvil /" + directive + "}\n"
 		if _, err := adapt(t, string(caddyfile.Format([]byte(site)))); err != nil {
 			t.Errorf("%s: %v", p.ID, err)
 		}

@@ -34,7 +34,7 @@ func TestLinesOfTheHeadEndWithLFOrCRLFAndTheBodyStaysAsItIs(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if c.Method != "PUT" || c.URL != "https://hooks.example.test/in?a=%20b" || string(c.Body) != body || len(c.Notes) != 0 {
+			if c.Method != http.MethodPut || c.URL != "https://hooks.example.test/in?a=%20b" || string(c.Body) != body || len(c.Notes) != 0 {
 				t.Errorf("%s %s %q %q", c.Method, c.URL, c.Body, c.Notes)
 			}
 			want := http.Header{"X-Signature": {"abc"}, "X-Twice": {"1", "2"}, "X-Empty": {""}}

@@ -3,5 +3,5 @@
 // admin API, the log and the upstream.
 //
 // The binary is built once a run. ANVIL_E2E_RACE=1 builds it with the race detector, ANVIL_E2E_BINARY uses a given one, and
-// -short leaves these tests out.
+// -short leaves these tests out. What tries the providers' own SDKs needs node and npm, and is skipped without them.
 package e2e
