@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -140,6 +141,25 @@ func (s *source) refuse(ctx context.Context, in *incoming, repl *caddy.Replacer,
 	_, _ = io.WriteString(in.w, `{"error":"`+no.code+`"}`+"\n") // as above
 }
 
+// explainTime bounds the search for hints about one request. Most are found in a few milliseconds.
+const explainTime = 200 * time.Millisecond
+
+// explain looks for hints about one request at a time: strangers decide how often it is asked, so it must not take more
+// than one processor for any number of them.
+func (s *source) explain(ctx context.Context, in *incoming) []string {
+	if !s.explaining.TryLock() {
+		return nil
+	}
+	defer s.explaining.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, explainTime)
+	defer cancel()
+	var hints []string
+	for _, h := range in.trust.by.Explain(ctx, &in.sent, in.began, s.former()) {
+		hints = append(hints, h.Text)
+	}
+	return hints
+}
+
 // logRefusal looks for hints only if the line will be written, because that costs dozens of verifications.
 func (s *source) logRefusal(ctx context.Context, in *incoming, message, reason string, status int, err error) {
 	c := s.log.Check(zap.WarnLevel, message)
@@ -152,10 +172,7 @@ func (s *source) logRefusal(ctx context.Context, in *incoming, message, reason s
 	}
 	fields = append(fields, zap.String("client_ip", in.clientIP), zap.Error(err))
 	if by := in.trust.by; by != nil && in.trust.verdict.Reason != "" {
-		var hints []string
-		for _, h := range by.Explain(ctx, &in.sent, in.began, s.former()) {
-			hints = append(hints, h.Text)
-		}
+		hints := s.explain(ctx, in)
 		if len(s.proofs) > 1 {
 			fields = append(fields, zap.String("provider", by.provider.ID))
 		}
@@ -213,7 +230,13 @@ func (s *source) tested(ctx context.Context, in *incoming) bool {
 		return false
 	}
 	in.test = &answer
-	if answer.Token != "" && s.tokens.isNew(answer.Token) {
+	if in.trust.by != nil {
+		// It is proved, so it is rare, and one may tell that a subscription has ended.
+		eventType, _ := of.EventFacts(&in.sent)
+		s.log.Info("answered a provider's message about the registration", zap.String("provider", of.provider.ID), zap.String("type", eventType))
+	}
+	// Once there is a secret, a token can only confuse, and anybody can send one.
+	if answer.Token != "" && of.unready() && s.tokens.isNew(answer.Token) {
 		s.log.Warn("a provider has handed over a secret; if you have just registered this address there, make it the secret of this source and reload; "+
 			"if not, somebody else has sent it, so leave it alone",
 			zap.String("provider", of.provider.ID), zap.String("token", answer.Token), zap.String("client_ip", in.clientIP))
@@ -239,19 +262,24 @@ func (s *source) answerTest(in *incoming, repl *caddy.Replacer) error {
 	return writeAnswer(in.w, in.test)
 }
 
-// tokenLog remembers the last token that was logged, by its hash, so that each is logged once.
+// tokenLog remembers the last tokens that were logged, by their hashes, so that each is logged once also where others
+// come between.
 type tokenLog struct {
 	mu   sync.Mutex
-	last [sha256.Size]byte
+	last [16][sha256.Size]byte
+	next int
 }
 
 func (l *tokenLog) isNew(token string) bool {
 	sum := sha256.Sum256([]byte(token))
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	fresh := l.last != sum
-	l.last = sum
-	return fresh
+	if slices.Contains(l.last[:], sum) {
+		return false
+	}
+	l.last[l.next] = sum
+	l.next = (l.next + 1) % len(l.last)
+	return true
 }
 
 // setOutcome sets all placeholders, because an unset one shows up as its own name.

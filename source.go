@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -48,6 +49,7 @@ type source struct {
 	delivers, tests []string
 	allow           string
 	tokens          tokenLog
+	explaining      sync.Mutex // held while hints are looked for
 
 	maxBody     int64
 	readTimeout time.Duration
@@ -120,6 +122,10 @@ func (s *source) addProofs(log *zap.Logger) error {
 		s.proofs = append(s.proofs, p)
 		s.reportOnly = s.reportOnly || p.reportOnly
 		carries := p.Carries()
+		if carries.Body {
+			log.Warn("this provider sends the secret in the body, so that it is stored and delivered with each webhook",
+				zap.String("source", s.cfg.Source), zap.String("provider", p.provider.ID))
+		}
 		s.cutHeaders = append(s.cutHeaders, carries.Headers...)
 		s.cutQuery = append(s.cutQuery, carries.Query...)
 		s.delivers = append(s.delivers, p.provider.Methods...)
@@ -190,7 +196,7 @@ func (s *source) accept(ctx context.Context, to store.Store, payload *event.Payl
 	plan := &s.unproved
 	// What is not proved says nothing that is believed.
 	if t.by != nil && t.verdict.OK {
-		a.Event.Type, a.Event.ProviderID = t.by.EventType(r), t.by.EventID(r)
+		a.Event.Type, a.Event.ProviderID = t.by.EventFacts(r)
 		plan = &t.by.keys
 	}
 	a.Keys = plan.of(t, a.Event.ProviderID, r, now)

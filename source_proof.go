@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -48,6 +49,9 @@ func (s *source) newProof(c *VerifyConfig, log *zap.Logger) (*proof, []string, e
 	log = log.With(zap.String("source", s.cfg.Source), zap.String("provider", p.provider.ID))
 	if err := p.checkSecrets(secrets, log); err != nil {
 		return nil, nil, err
+	}
+	if slices.Contains(p.provider.Options, "verify_token") && options["verify_token"] == "" {
+		log.Warn("verify_token is not set, so that anybody passes the check at registration; set it to the token that is given to the provider")
 	}
 	for _, name := range v.Requires() {
 		if strings.ContainsAny(name, "_.") {

@@ -27,6 +27,10 @@ type carrying interface{ carried() Carried }
 
 // Carries tells what must be cut from accepted requests before they are stored.
 func (v *Verifier) Carries() Carried {
+	// A sender that signs may still be set to send its token too, which proves requests elsewhere.
+	if s, ok := v.row.scheme.(standard); ok && s.token != "" {
+		return Carried{Headers: []string{s.token}}
+	}
 	if c, ok := v.check.(carrying); ok {
 		return c.carried()
 	}

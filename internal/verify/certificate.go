@@ -74,8 +74,9 @@ func parseCertificates(text []byte) ([]*x509.Certificate, error) {
 // keyAt returns the RSA key of the certificate at the URL.
 func (c *certificates) keyAt(ctx context.Context, rawURL string, now time.Time) (*rsa.PublicKey, Reason) {
 	u, err := url.Parse(rawURL)
-	// Anything but the provider's own host would let a sender bring his own certificate.
-	if err != nil || len(rawURL) > maxCertificateURL || u.Scheme != "https" || u.User != nil || u.Port() != "" || u.Fragment != "" || !c.allowed(u) {
+	// Anything but the provider's own host would let a sender bring his own certificate, and a query would give one
+	// certificate ever new names, each of which is fetched.
+	if err != nil || len(rawURL) > maxCertificateURL || u.RawQuery != "" || u.ForceQuery || u.Scheme != "https" || u.User != nil || u.Port() != "" || u.Fragment != "" || !c.allowed(u) {
 		return nil, ReasonWrongClaim
 	}
 	certs := c.pinned
@@ -98,8 +99,9 @@ func (c *certificates) keyAt(ctx context.Context, rawURL string, now time.Time) 
 	return key, ""
 }
 
-// trusted checks a fetched certificate: its dates, whom it is for, and its chain as far as it came along. Providers that
-// publish a lone certificate are trusted by the TLS connection to their own host, over which it came.
+// trusted checks a fetched certificate: its dates, whom it is for, and its chain as far as it came along. A lone one is
+// trusted by the TLS connection to the provider's own host, over which it came: AWS publishes its own without the one
+// that issued it, so that no chain to a root can be built, and whoever can put a file on that host can sign there too.
 func (c *certificates) trusted(certs []*x509.Certificate, now time.Time) bool {
 	leaf := certs[0]
 	if now.Before(leaf.NotBefore) || now.After(leaf.NotAfter) || leaf.IsCA {
@@ -183,8 +185,9 @@ func (s *snsChecker) check(ctx context.Context, r *Request, now time.Time) Verdi
 	if given == "" {
 		return Verdict{Reason: ReasonMissing}
 	}
+	// What cannot be a signature is not worth fetching a certificate for.
 	sig, ok := base64Encoding.decode(nil, given)
-	if !ok {
+	if !ok || len(sig) < minRSA/8 {
 		return Verdict{Reason: ReasonMalformed}
 	}
 	if topic < 0 {
@@ -261,6 +264,20 @@ func (paypalScheme) describe(p *Provider) {
 
 func (p *paypalChecker) requires() []string { return paypalHeaders }
 
+func paypalMessage(r *Request, webhook string) string {
+	sum := strconv.FormatUint(uint64(crc32.ChecksumIEEE(r.Body)), 10)
+	return r.Header.Get(paypalHeaders[0]) + "|" + r.Header.Get(paypalHeaders[1]) + "|" + webhook + "|" + sum
+}
+
+// signedHash is of what is signed alone: another body with the same checksum has the same one.
+func (p *paypalChecker) signedHash(r *Request, v Verdict, _ time.Time) ([sha256.Size]byte, bool) {
+	ids := p.ids()
+	if v.Secret >= len(ids) {
+		return [sha256.Size]byte{}, false
+	}
+	return sha256.Sum256([]byte(paypalMessage(r, ids[v.Secret]))), true
+}
+
 func (p *paypalChecker) check(ctx context.Context, r *Request, now time.Time) Verdict {
 	values := make([]string, len(paypalHeaders))
 	for i, name := range paypalHeaders {
@@ -269,7 +286,7 @@ func (p *paypalChecker) check(ctx context.Context, r *Request, now time.Time) Ve
 			return Verdict{Reason: reason}
 		}
 	}
-	id, sent, certURL, algo := values[0], values[1], values[3], values[4]
+	sent, certURL, algo := values[1], values[3], values[4]
 	t, ok := rfc3339.parse(sent)
 	if !ok {
 		return Verdict{Reason: ReasonBadTimestamp}
@@ -281,16 +298,15 @@ func (p *paypalChecker) check(ctx context.Context, r *Request, now time.Time) Ve
 		return Verdict{Reason: ReasonUnsupported}
 	}
 	sig, ok := base64Encoding.decode(nil, values[2])
-	if !ok {
+	if !ok || len(sig) < minRSA/8 {
 		return Verdict{Reason: ReasonMalformed}
 	}
 	key, reason := p.certs.keyAt(ctx, certURL, now)
 	if reason != "" {
 		return Verdict{Reason: reason}
 	}
-	sum := strconv.FormatUint(uint64(crc32.ChecksumIEEE(r.Body)), 10)
 	for i, webhook := range p.ids() {
-		message := id + "|" + sent + "|" + webhook + "|" + sum
+		message := paypalMessage(r, webhook)
 		if rsaSHA256.verify(key, []byte(message), sig) {
 			// The body is only held by a checksum, so the hash of all of it stands beside what is signed.
 			all := sha256.Sum256(append([]byte(message), r.Body...))

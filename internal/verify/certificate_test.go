@@ -60,6 +60,7 @@ func TestCertificatesAreFetchedFromTheProviderOnly(t *testing.T) {
 		{"expired", snsCert, someTime.Add(2 * time.Hour), map[string]string{snsCert: testKeys().certificate}, verify.ReasonKeyUnavailable, 1},
 		{"not valid yet", snsCert, someTime.Add(-2 * time.Hour), map[string]string{snsCert: testKeys().certificate}, verify.ReasonKeyUnavailable, 1},
 		{"a chain to no root", snsCert, someTime, map[string]string{snsCert: testKeys().certificate + testKeys().certificate}, verify.ReasonKeyUnavailable, 1},
+		{"one certificate by many names", snsCert + "?x=1", someTime, nil, verify.ReasonWrongClaim, 0},
 		{"another host", "https://sns.us-east-1.amazonaws.com.evil.test/x.pem", someTime, nil, verify.ReasonWrongClaim, 0},
 		{"a host with a prefix", "https://evil-sns.us-east-1.amazonaws.com/x.pem", someTime, nil, verify.ReasonWrongClaim, 0},
 		{"a bucket", "https://s3.amazonaws.com/evil/x.pem", someTime, nil, verify.ReasonWrongClaim, 0},

@@ -19,8 +19,9 @@ type Hint struct {
 	Text string
 }
 
-// maxExplained is the largest body for which hints are looked for: each is one more verification.
-const maxExplained = 4 << 20
+// maxExplained is the largest body for which hints are looked for. Hundreds of verifications of one that is larger would
+// let strangers spend our time: at 256 KiB it was seconds for schemes that sort a form.
+const maxExplained = 64 << 10
 
 // explanation is the search for hints about one request.
 type explanation struct {
@@ -32,7 +33,8 @@ type explanation struct {
 }
 
 // Explain looks for what is wrong with a request that Verify has refused. previous are further secrets to try, such as
-// those of the configuration before. It costs dozens of verifications, so callers must limit how often they ask.
+// those of the configuration before. It costs up to hundreds of verifications, so callers must limit how often they ask, and
+// bound the time with ctx: when that ends, what was found until then is all there is.
 func (v *Verifier) Explain(ctx context.Context, r *Request, now time.Time, previous []string) []Hint {
 	if len(r.Body) > maxExplained || v.row.scheme == nil {
 		return nil
@@ -81,7 +83,12 @@ func (e *explanation) checker(secrets []string) checker {
 	return c
 }
 
-func (e *explanation) accepted(c checker, r *Request) bool { return c.check(e.ctx, r, e.now).OK }
+func (e *explanation) accepted(c checker, r *Request) bool {
+	return !e.over() && c.check(e.ctx, r, e.now).OK
+}
+
+// over reports whether the time for the search is up.
+func (e *explanation) over() bool { return e.ctx.Err() != nil }
 
 // aboutTime finds a signature that is right but for its time.
 func (e *explanation) aboutTime() {
@@ -116,7 +123,7 @@ func (e *explanation) aboutTime() {
 
 // tried compiles another description of the scheme and reports whether it accepts the request.
 func (e *explanation) tried(spec signed, secrets []string) bool {
-	if len(secrets) == 0 {
+	if len(secrets) == 0 || e.over() {
 		return false
 	}
 	c, err := spec.compile(&compilation{row: e.v.row, secrets: secrets, options: e.v.options, fetch: e.v.fetch, anyTime: true})

@@ -34,11 +34,7 @@ func timeOf(c checker, r *Request) (time.Time, bool) {
 		t, ok, _ := claims{c.claims(r)}.timeOrNone("iat")
 		return t, ok
 	case *jwsChecker:
-		text, _ := c.ts.lookup(r)
-		if c.unit == nil {
-			return time.Time{}, false
-		}
-		return c.unit.parse(text)
+		return c.timeOf(r)
 	case *paypalChecker:
 		return rfc3339.parse(r.Header.Get(paypalHeaders[1]))
 	}
@@ -123,6 +119,9 @@ func (e *explanation) addForm(was, is *signed, prefix string) {
 // aboutProvider tries other providers with the same secrets, where the request has what they require.
 func (e *explanation) aboutProvider() {
 	for _, r := range table().rows {
+		if e.over() {
+			return
+		}
 		if r == e.v.row || r.scheme == nil || r.generic || len(r.needs) > 0 || r.family == FamilyToken || r.family == FamilyCertificate {
 			continue
 		}

@@ -2,6 +2,7 @@ package verify_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/hmac"
 	"crypto/sha1"
 	"crypto/sha256"
@@ -110,4 +111,21 @@ func TestEveryProviderExplainsItself(t *testing.T) {
 			t.Errorf("stale: %+v", hints)
 		}
 	})
+}
+
+func TestTheSearchForHintsIsBounded(t *testing.T) {
+	const key = "a-secret-made-up-for-tests"
+	v := newVerifier(t, "github", nil, `"`+key+`"`)
+	if hints := v.Explain(t.Context(), signedPost(t, "github", key, someBody), someTime, nil); len(hints) == 0 {
+		t.Fatal("no hint")
+	}
+	large := signedPost(t, "github", key, strings.Repeat("x", 64<<10+1))
+	if hints := v.Explain(t.Context(), large, someTime, nil); len(hints) > 0 {
+		t.Errorf("of a large body: %+v", hints)
+	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if hints := v.Explain(over, signedPost(t, "github", key, someBody), someTime, nil); len(hints) > 0 {
+		t.Errorf("when time was up: %+v", hints)
+	}
 }

@@ -16,7 +16,8 @@ import (
 // Fetcher gets keys and certificates from providers. The verifier only ever asks for https URLs of the provider's own
 // hosts, or for one that is configured.
 type Fetcher interface {
-	// Fetch returns the document at the URL, from memory if it was fetched less than maxAge ago.
+	// Fetch returns the document at the URL, from memory if it was fetched less than maxAge ago, or if it is older and cannot
+	// be fetched again.
 	Fetch(ctx context.Context, url string, maxAge time.Duration) ([]byte, error)
 }
 
@@ -27,6 +28,8 @@ const (
 	// the provider.
 	fetchBudget = 10
 	fetchWindow = time.Minute
+	// fetchRetry is the time for which an older document serves when it could not be fetched again.
+	fetchRetry = 10 * time.Second
 	// fetchKept is the number of documents in memory.
 	fetchKept = 32
 )
@@ -45,6 +48,8 @@ type HTTPFetcher struct {
 type fetched struct {
 	body []byte
 	at   time.Time
+	// failed is when it last could not be fetched again.
+	failed time.Time
 }
 
 var errFetchBudget = fmt.Errorf("fetching: more than %d documents in a minute; trying again later", fetchBudget)
@@ -75,13 +80,19 @@ func (f *HTTPFetcher) Fetch(ctx context.Context, rawURL string, maxAge time.Dura
 		if body, ok := f.kept(rawURL, maxAge); ok {
 			return body, nil
 		}
-		if !f.spend() {
+		// A forger can use up the budget, so it must not hold up what was found before.
+		older, known := f.older(rawURL)
+		if !known && !f.spend() {
 			return nil, errFetchBudget
 		}
 		// It is shared, so one caller's end must not end it; the client has a timeout.
 		body, err := f.get(context.WithoutCancel(ctx), rawURL)
-		if err == nil {
+		switch {
+		case err == nil:
 			f.keep(rawURL, body)
+		case known:
+			f.fail(rawURL)
+			return older, nil
 		}
 		return body, err
 	})
@@ -104,14 +115,31 @@ func (f *HTTPFetcher) kept(rawURL string, maxAge time.Duration) ([]byte, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	d, ok := f.docs[rawURL]
-	return d.body, ok && f.now().Sub(d.at) < maxAge
+	return d.body, ok && (f.now().Sub(d.at) < maxAge || f.now().Sub(d.failed) < fetchRetry)
+}
+
+// older returns a document whatever its age.
+func (f *HTTPFetcher) older(rawURL string) ([]byte, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	d, ok := f.docs[rawURL]
+	return d.body, ok
+}
+
+func (f *HTTPFetcher) fail(rawURL string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if d, ok := f.docs[rawURL]; ok {
+		d.failed = f.now()
+		f.docs[rawURL] = d
+	}
 }
 
 // keep makes room by forgetting the oldest document.
 func (f *HTTPFetcher) keep(rawURL string, body []byte) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.docs[rawURL] = fetched{body, f.now()}
+	f.docs[rawURL] = fetched{body: body, at: f.now()}
 	if len(f.docs) <= fetchKept {
 		return
 	}

@@ -167,3 +167,54 @@ func TestWhatIsNotFetched(t *testing.T) {
 		t.Error("an unknown certificate authority is trusted")
 	}
 }
+
+func TestAnOlderDocumentServesWhileItCannotBeFetchedAgain(t *testing.T) {
+	var hits atomic.Int32
+	var down atomic.Bool
+	srv, f, c := tlsServer(t, func(w http.ResponseWriter, _ *http.Request) {
+		n := hits.Add(1)
+		if down.Load() {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintf(w, "document %d", n)
+	})
+	for _, step := range []struct {
+		after time.Duration
+		down  bool
+		want  string
+		hits  int32
+	}{
+		{0, false, "document 1", 1},
+		{2 * time.Hour, true, "document 1", 2},
+		{time.Second, true, "document 1", 2}, // it is not asked at every request
+		{time.Minute, true, "document 1", 3},
+		{time.Minute, false, "document 4", 4},
+	} {
+		c.advance(step.after)
+		down.Store(step.down)
+		if got, err := f.Fetch(t.Context(), srv.URL, time.Hour); err != nil || string(got) != step.want || hits.Load() != step.hits {
+			t.Errorf("%+v: got %q, %v after %d requests", step, got, err, hits.Load())
+		}
+	}
+}
+
+func TestForgeriesThatUseUpTheBudgetHoldUpNothingKnown(t *testing.T) {
+	srv, f, c := tlsServer(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/real" {
+			http.NotFound(w, r)
+			return
+		}
+		fmt.Fprint(w, "real")
+	})
+	if _, err := f.Fetch(t.Context(), srv.URL+"/real", time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	c.advance(2 * time.Hour)
+	for i := range 20 {
+		_, _ = f.Fetch(t.Context(), fmt.Sprintf("%s/%d", srv.URL, i), time.Hour) // they are refused, which is another test's
+	}
+	if got, err := f.Fetch(t.Context(), srv.URL+"/real", time.Hour); err != nil || string(got) != "real" {
+		t.Errorf("got %q, %v", got, err)
+	}
+}

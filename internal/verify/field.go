@@ -188,12 +188,18 @@ func pairValues(text, name string) []string {
 // pair is a field of a form.
 type pair struct{ key, value string }
 
+// maxPairs bounds the fields of a form or query, because schemes sort them. Real forms have dozens.
+const maxPairs = 10_000
+
 // formPairs returns all fields of a form body in order, or false when one has a bad escape: what cannot be read as the
 // sender wrote it must not be guessed at.
 func formPairs(body []byte) ([]pair, bool) {
 	var pairs []pair
 	text := string(body)
 	for text != "" {
+		if len(pairs) == maxPairs {
+			return nil, false
+		}
 		var item string
 		item, text, _ = strings.Cut(text, "&")
 		if item == "" {

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"bytes"
 	"context"
 	"net/http"
 	"strings"
@@ -40,7 +41,7 @@ const maxEcho = 1024
 func (v *Verifier) Handshake(ctx context.Context, r *Request, verdict Verdict) (Answer, bool) {
 	for i := range v.row.handshakes {
 		shake := &v.row.handshakes[i]
-		if shake.method != r.Method || !v.due(shake, r, verdict) {
+		if shake.method != r.Method || !shake.due(r, verdict) {
 			continue
 		}
 		h := &hand{ctx: ctx, v: v, r: r, secret: verdict.Secret}
@@ -57,13 +58,11 @@ func (v *Verifier) Handshake(ctx context.Context, r *Request, verdict Verdict) (
 }
 
 // due reports whether it is the handshake's turn: signed ones come after verification, others before.
-func (v *Verifier) due(s *handshake, r *Request, verdict Verdict) bool {
+func (s *handshake) due(r *Request, verdict Verdict) bool {
 	if !s.signed {
 		return !verdict.OK && s.maybe(r)
 	}
-	// Some endpoints must be registered before there is a secret. Nothing but handshakes is answered then.
-	_, before := v.check.(refuseAll)
-	return verdict.OK || before
+	return verdict.OK
 }
 
 func (s *handshake) maybe(r *Request) bool {
@@ -111,12 +110,28 @@ func echoable(s string) bool {
 	return s != "" && len(s) <= maxEcho && utf8.ValidString(s) && !strings.ContainsFunc(s, func(c rune) bool { return c < ' ' || c == 0x7f })
 }
 
-// tokenLike text cannot be a body. Where a challenge is answered with its HMAC under the secret that also signs bodies, a
-// stranger must not get a signature for a body of his making.
+// tokenLike text is no JSON and needs no escape. Where a challenge is answered with its HMAC under the secret that also
+// signs bodies, a stranger must not get a signature for a body of his making. It can be a form or a number, though, so the
+// provider's deliveries must be held to JSON too; see onlyJSON.
 func tokenLike(s string) bool {
 	return s != "" && len(s) <= maxEcho && !strings.ContainsFunc(s, func(c rune) bool {
 		return c >= utf8.RuneSelf || !strings.ContainsRune("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~+/=", c)
 	})
+}
+
+// onlyJSON refuses a body that could be a challenge that was answered with its HMAC.
+func onlyJSON(in *input) Reason {
+	body := bytes.TrimLeft(in.r.Body, " \t\r\n")
+	if len(body) == 0 || body[0] != '{' && body[0] != '[' {
+		return ReasonMalformed
+	}
+	return ""
+}
+
+// isBraintreeChallenge is for what is answered with its HMAC, and so must never be taken for a payload.
+func isBraintreeChallenge(s string) bool {
+	_, isHex := decodeHex(nil, s)
+	return isHex && len(s) >= 20 && len(s) <= 32
 }
 
 var nosniff = map[string]string{"X-Content-Type-Options": "nosniff"}

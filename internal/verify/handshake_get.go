@@ -22,6 +22,8 @@ func hmac256(key, text string) []byte {
 	return mac.Sum(nil)
 }
 
+const linkedInPrefix = "hmacsha256="
+
 // Handshakes that are GETs and the like.
 var (
 	hubChallenge = handshake{
@@ -114,7 +116,8 @@ var (
 			if !ok {
 				return Answer{}, false
 			}
-			if !tokenLike(code) {
+			// Signatures are made of this prefix and the body.
+			if !tokenLike(code) || strings.HasPrefix(code, linkedInPrefix) {
 				return badHandshake, true
 			}
 			return jsonAnswer(`{"challengeCode":` + quoted(code) + `,"challengeResponse":"` + hex.EncodeToString(hmac256(h.key(), code)) + `"}`)
@@ -158,7 +161,7 @@ var (
 			if !ok {
 				return Answer{}, false
 			}
-			if _, isHex := decodeHex(nil, challenge); !isHex || len(challenge) < 20 || len(challenge) > 32 {
+			if !isBraintreeChallenge(challenge) {
 				return badHandshake, true
 			}
 			public, private, _ := strings.Cut(h.key(), ":")

@@ -74,7 +74,11 @@ var (
 			if h.json("/type") != "validation.webhook" {
 				return Answer{}, false
 			}
-			return jsonAnswer(`{"id":` + quoted(h.json("/id")) + `}`)
+			id := h.json("/id")
+			if !echoable(id) {
+				return badHandshake, true
+			}
+			return jsonAnswer(`{"id":` + quoted(id) + `}`)
 		},
 	}
 	xeroIntent = handshake{
@@ -191,6 +195,13 @@ var (
 				return Answer{}, false
 			}
 			return emptyOK, true
+		},
+	}
+	mandrillTest = handshake{
+		method: http.MethodPost, says: "the test at registration, which has no events and is signed with another key: 200",
+		answer: func(h *hand) (Answer, bool) {
+			pairs, ok := formPairs(h.r.Body)
+			return emptyOK, ok && len(pairs) == 1 && pairs[0] == pair{"mandrill_events", "[]"}
 		},
 	}
 	emptyPost = handshake{

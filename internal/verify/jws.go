@@ -22,6 +22,7 @@ type detachedJWS struct {
 	keysURL    string
 	ts         string
 	unit       *timeUnit
+	headTime   string // the parameter of the JOSE header with the time in unit; ts is empty then
 	payload    func(r *Request, ts string) []byte
 }
 
@@ -47,8 +48,8 @@ func (d detachedJWS) compile(c *compilation) (checker, error) {
 }
 
 func (d detachedJWS) describe(p *Provider) {
-	p.SignatureIn, p.TimestampIn = d.header, d.ts
-	if d.ts != "" {
+	p.SignatureIn, p.TimestampIn = d.header, orText(d.ts, d.headTime)
+	if d.ts != "" || d.headTime != "" {
 		w := window{}.or()
 		p.Past, p.Future = w.past, w.future
 	}
@@ -64,11 +65,7 @@ func (d *jwsChecker) check(ctx context.Context, r *Request, now time.Time) Verdi
 		if text, reason = d.ts.get(r); reason != "" {
 			return Verdict{Reason: reason}
 		}
-		t, ok := d.unit.parse(text)
-		if !ok {
-			return Verdict{Reason: ReasonBadTimestamp}
-		}
-		if reason := d.window.check(t, now); reason != "" {
+		if reason := d.checkTime(text, now); reason != "" {
 			return Verdict{Reason: reason}
 		}
 	}
@@ -83,6 +80,11 @@ func (d *jwsChecker) check(ctx context.Context, r *Request, now time.Time) Verdi
 		return Verdict{Reason: ReasonMalformed}
 	}
 	headers := claims{doc}
+	if d.headTime != "" {
+		if reason := d.checkTime(headers.text(d.headTime), now); reason != "" {
+			return Verdict{Reason: reason}
+		}
+	}
 	alg := headers.text("alg")
 	payload := d.payload(r, text)
 	covered := parts[0] + "."
@@ -106,6 +108,33 @@ func (d *jwsChecker) check(ctx context.Context, r *Request, now time.Time) Verdi
 		}
 	}
 	return Verdict{Reason: ReasonNoMatch}
+}
+
+func (d *jwsChecker) checkTime(text string, now time.Time) Reason {
+	t, ok := d.unit.parse(text)
+	if !ok {
+		return ReasonBadTimestamp
+	}
+	return d.window.check(t, now)
+}
+
+// timeOf returns the time that the request says.
+func (d *jwsChecker) timeOf(r *Request) (time.Time, bool) {
+	if d.unit == nil {
+		return time.Time{}, false
+	}
+	text, _ := d.ts.lookup(r)
+	if d.headTime != "" {
+		value, _ := d.field.lookup(r)
+		head, _, _ := strings.Cut(value, ".")
+		plain, _ := decodeBase64(strictRawURL, nil, head)
+		doc, ok := jsonptr.Document(plain)
+		if !ok {
+			return time.Time{}, false
+		}
+		text = claims{doc}.text(d.headTime)
+	}
+	return d.unit.parse(text)
 }
 
 // critIs reports whether the header demands nothing that is not understood. b64, if there, must be demanded.

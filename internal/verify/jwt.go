@@ -3,6 +3,7 @@ package verify
 import (
 	"context"
 	"crypto/sha256"
+	"crypto/x509"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
@@ -157,7 +158,18 @@ func (j *jwtChecker) setKeys(c *compilation) error {
 
 func looksPublic(secret string) bool {
 	secret = strings.TrimSpace(secret)
-	return strings.HasPrefix(secret, "-----BEGIN") || strings.HasPrefix(secret, "{") && json.Valid([]byte(secret))
+	if strings.HasPrefix(secret, "-----BEGIN") || strings.HasPrefix(secret, "{") && json.Valid([]byte(secret)) {
+		return true
+	}
+	der, err := readBase64Key(strings.Join(strings.Fields(secret), ""))
+	if err != nil {
+		return false
+	}
+	if _, err := x509.ParsePKIXPublicKey(der); err == nil {
+		return true
+	}
+	_, err = x509.ParseCertificate(der)
+	return err == nil
 }
 
 func (s jwtScheme) describe(p *Provider) {

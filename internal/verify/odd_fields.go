@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"github.com/caddy-anvil/anvil/internal/jsonptr"
 )
@@ -219,7 +221,7 @@ func braintreePayload(in *input) Reason {
 	if reason != "" {
 		return reason
 	}
-	if strings.ContainsFunc(payload, func(c rune) bool {
+	if isBraintreeChallenge(payload) || strings.ContainsFunc(payload, func(c rune) bool {
 		return !strings.ContainsRune("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+=/\n", c)
 	}) {
 		return ReasonMalformed
@@ -304,11 +306,30 @@ func treezorPayload(in *input) Reason {
 	if err := json.Compact(&compact, raw); err != nil {
 		return ReasonMalformed
 	}
-	escaped := *in
-	escaped.r = &Request{Body: compact.Bytes()}
-	escapeAsBox(&escaped)
-	in.built = escaped.built
+	in.built = escapeAsPHP(compact.Bytes())
 	return ""
+}
+
+// escapeAsPHP escapes what json_encode does in JSON text. Unlike Box's libraries it tells a slash behind an escaped
+// backslash from an escaped slash, and leaves DEL alone.
+func escapeAsPHP(text []byte) []byte {
+	out := make([]byte, 0, len(text)+16)
+	escaped := false
+	for _, c := range string(text) {
+		switch {
+		case c == '/' && !escaped:
+			out = append(out, '\\', '/')
+		case c < utf8.RuneSelf:
+			out = append(out, byte(c)) //nolint:gosec // it is below 0x80
+		case c > 0xffff:
+			hi, lo := utf16.EncodeRune(c)
+			out = appendUnicodeEscape(appendUnicodeEscape(out, hi), lo)
+		default:
+			out = appendUnicodeEscape(out, c)
+		}
+		escaped = c == '\\' && !escaped
+	}
+	return out
 }
 
 // quoted is a JSON string.

@@ -14,12 +14,18 @@ func canonicalHeader(name string) string { return http.CanonicalHeaderKey(name) 
 // constantContactScheme is a detached JWS in a header of which the name must be given.
 type constantContactScheme struct{}
 
-func (constantContactScheme) compile(c *compilation) (checker, error) {
+func (constantContactScheme) signed(header string) detachedJWS {
 	return detachedJWS{
-		header: c.options["header"], algorithms: []string{"RS256"}, kind: rsaKind, payload: rawPayload,
+		header: header, algorithms: []string{"RS256"}, kind: rsaKind, payload: rawPayload, headTime: "ts", unit: eitherUnit,
 		keysURL: "https://developer.constantcontact.com/.well-known/jwks.json",
-	}.compile(c)
+	}
 }
+
+func (s constantContactScheme) compile(c *compilation) (checker, error) {
+	return s.signed(c.options["header"]).compile(c)
+}
+
+func (s constantContactScheme) describe(p *Provider) { s.signed("").describe(p) }
 
 // lagoScheme is a JWT of which a claim is the body.
 type lagoScheme struct{}

@@ -390,3 +390,29 @@ func TestOldButWellSignedRequestsAreRefused(t *testing.T) {
 		}
 	}
 }
+
+func TestConstantContactsTimeIsSignedInTheJOSEHeader(t *testing.T) {
+	r := post(someBody)
+	options := verify.Options{"header": "X-Jws"}
+	private := testKeys().private[2]
+	if err := verify.Sign("constant-contact", verify.SignKeys{Private: private}, options, r, someTime); err != nil {
+		t.Fatal(err)
+	}
+	wide := verify.Options{"header": "X-Jws", "tolerance": "1h"}
+	for _, c := range []struct {
+		options verify.Options
+		at      time.Duration
+		want    verify.Reason
+	}{
+		{options, 0, ""},
+		{options, 4 * time.Minute, ""},
+		{options, 6 * time.Minute, verify.ReasonTooOld},
+		{options, -6 * time.Minute, verify.ReasonTooNew},
+		{wide, 59 * time.Minute, ""},
+		{wide, 61 * time.Minute, verify.ReasonTooOld},
+	} {
+		if got := newVerifier(t, "constant-contact", c.options, publicOf(t, private)).Verify(t.Context(), r, someTime.Add(c.at)); got.Reason != c.want {
+			t.Errorf("%v after %s: got %+v, want %q", c.options, c.at, got, c.want)
+		}
+	}
+}

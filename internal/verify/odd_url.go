@@ -1,11 +1,12 @@
 package verify
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"net/http"
 	"slices"
 	"strings"
-	"unicode/utf16"
+	"unicode/utf8"
 )
 
 // twilioScheme signs the URL, and the fields of a form; of another body the URL holds a digest.
@@ -192,7 +193,23 @@ func sortedFormWith(in *input, compare func(a, b string) int, distinct bool) Rea
 
 // compareUTF16 orders as JavaScript does, by UTF-16 code units.
 func compareUTF16(a, b string) int {
-	return slices.Compare(utf16.Encode([]rune(a)), utf16.Encode([]rune(b)))
+	for a != "" && b != "" {
+		x, n := utf8.DecodeRuneInString(a)
+		y, m := utf8.DecodeRuneInString(b)
+		if x != y {
+			return cmp.Compare(rankUTF16(x), rankUTF16(y))
+		}
+		a, b = a[n:], b[m:]
+	}
+	return cmp.Compare(len(a), len(b))
+}
+
+// rankUTF16 puts the last of the characters of one unit behind those of two, which begin with a lower unit.
+func rankUTF16(c rune) rune {
+	if c >= 0xe000 && c <= 0xffff {
+		return c + utf8.MaxRune
+	}
+	return c
 }
 
 // hubspotURLs are the URL as it is, as HubSpot's libraries sign it, and with the twelve escapes decoded that its

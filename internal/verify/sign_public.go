@@ -220,7 +220,11 @@ func (d *jwsChecker) sign(r *Request, w *signWith) error {
 		ts = d.unit.write(w.now)
 		r.Header.Set(d.ts.name, ts)
 	}
-	head := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"` + method.Alg() + `"}`))
+	headers := `{"alg":"` + method.Alg() + `"`
+	if d.headTime != "" {
+		headers += `,"` + d.headTime + `":` + d.unit.write(w.now)
+	}
+	head := base64.RawURLEncoding.EncodeToString([]byte(headers + `}`))
 	sig, err := method.Sign(head+"."+base64.RawURLEncoding.EncodeToString(d.payload(r, ts)), key)
 	if err != nil {
 		return errors.New("the signature cannot be made with this key")

@@ -1,7 +1,12 @@
 package verify_test
 
 import (
+	"crypto/hmac"
+	"crypto/sha1"
+	"crypto/sha256"
+	"encoding/base64"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -102,5 +107,52 @@ func TestHubSpotMaySignTheDecodedURL(t *testing.T) {
 	r.URL = "https://pub.example/in?x=a:b/c%2640d"
 	if v.Verify(t.Context(), r, someTime).OK {
 		t.Error("another URL is accepted")
+	}
+}
+
+func TestTwilioSortsByUTF16(t *testing.T) {
+	const key = "a-token-made-up-for-tests"
+	// In UTF-16 a character of two units comes before the last ones of one unit; in UTF-8 behind them.
+	sorted := []string{"", "a", "ab", "é", "\ud7ff", "😀", "😁", "\uff21"}
+	var form, message []string
+	for i := len(sorted) - 1; i >= 0; i-- {
+		form = append(form, url.QueryEscape("k"+sorted[i])+"=v")
+	}
+	for _, name := range sorted {
+		message = append(message, "k"+name+"v")
+	}
+	mac := hmac.New(sha1.New, []byte(key))
+	mac.Write([]byte(someURL + strings.Join(message, "")))
+	r := post(strings.Join(form, "&"), "Content-Type", "application/x-www-form-urlencoded", "X-Twilio-Signature", base64.StdEncoding.EncodeToString(mac.Sum(nil)))
+	r.URL = someURL
+	if got := newVerifier(t, "twilio", nil, key).Verify(t.Context(), r, someTime); !got.OK {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestFormsOfTenThousandFieldsAtMost(t *testing.T) {
+	const key = "a-token-made-up-for-tests"
+	for n, want := range map[int]bool{10_000: true, 10_001: false} {
+		r := post("a=1"+strings.Repeat("&a=1", n-1), "Content-Type", "application/x-www-form-urlencoded")
+		mac := hmac.New(sha1.New, []byte(key))
+		mac.Write([]byte(r.URL + "a1"))
+		r.Header.Set("X-Twilio-Signature", base64.StdEncoding.EncodeToString(mac.Sum(nil)))
+		if got := newVerifier(t, "twilio", nil, key).Verify(t.Context(), r, someTime); got.OK != want {
+			t.Errorf("%d fields: got %+v", n, got)
+		}
+	}
+}
+
+// json_encode escapes a slash behind an escaped backslash too, and DEL not at all.
+func TestTreezorsPayloadIsEscapedAsPHPDoes(t *testing.T) {
+	const key = "a-secret-made-up-for-tests"
+	mac := hmac.New(sha256.New, []byte(key))
+	mac.Write([]byte(`{"a":"\\\/\/\u00e9\ud83d\ude00` + "\x7f" + `"}`))
+	sig := base64.StdEncoding.EncodeToString(mac.Sum(nil))
+	for _, payload := range []string{`{"a":"\\/` + `/é😀` + "\x7f" + `"}`, `{ "a": "\\\/\/\u00e9\ud83d\ude00` + "\x7f" + `"}`} {
+		r := post(`{"object_payload":` + payload + `,"object_payload_signature":"` + sig + `"}`)
+		if got := newVerifier(t, "treezor", nil, key).Verify(t.Context(), r, someTime); !got.OK {
+			t.Errorf("%s: got %+v", payload, got)
+		}
 	}
 }
