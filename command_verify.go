@@ -202,8 +202,12 @@ func (s *source) judge(ctx context.Context, r *verify.Request, now time.Time) *v
 	if p.secrets > 0 {
 		v.Secret = t.verdict.Secret + 1
 	}
-	v.EventType, v.EventID = p.EventType(r), p.EventID(r)
+	v.EventType, v.EventID = p.EventFacts(r)
 	keys := p.keys.of(&t, v.EventID, r, now)
+	if len(keys) == 0 {
+		v.Notes = append(v.Notes, "different events of this provider may have the same body, so dedupe is off")
+		return v
+	}
 	v.Dedupe = &verdictDedupe{Rule: p.keys.rule.Kind, Key: keys[0].Value, TTL: int64(keys[0].TTL / time.Second)}
 	if v.Dedupe.Rule == "event_id" && v.EventID == "" {
 		v.Dedupe.Rule = p.keys.rule.Otherwise

@@ -16,7 +16,8 @@ type keyPlan struct {
 	rule ingress.KeyRule
 	keys *ingress.Keys // nil: none
 	ttl  time.Duration
-	// signed is how long the hash of what is signed is claimed beside an id that the signature does not cover; 0: not at all.
+	// signed is how long the hash of what is signed is claimed beside keys that a captured webhook can be changed to evade;
+	// 0: not at all.
 	signed time.Duration
 }
 
@@ -28,9 +29,17 @@ func newKeyPlan(c *DedupeConfig, p *proof) (keyPlan, error) {
 	}
 	if c != nil {
 		plan.ttl = orDefault(c.TTL, plan.ttl)
-		if c.Key != "" {
+		switch {
+		case c.Key != "":
 			plan.rule = ingress.KeyRule{Kind: c.Key, Fields: c.Fields}
+		case plan.rule.Kind == "off" && c.TTL > 0:
+			// Whoever says how long wants repeats to be recognised.
+			plan.rule.Kind = p.DedupeOtherwise()
 		}
+	}
+	// Off means that repeats are welcome, but another event beside a captured token is none.
+	if p != nil && p.provider.Once && (plan.rule.Kind != "off" || !p.provider.CoversBody) {
+		plan.signed = or(p.ReplayWindow(), plan.ttl)
 	}
 	switch plan.rule.Kind {
 	case "off":
@@ -65,15 +74,15 @@ func (k *keyPlan) String() string {
 
 // of returns the keys of a webhook. id is the provider's, of a proved webhook only.
 func (k *keyPlan) of(t *trust, id string, r *verify.Request, now time.Time) []store.Key {
-	if k.keys == nil {
-		return nil
+	var keys []store.Key
+	if k.keys != nil {
+		signature := ""
+		if t.verified {
+			signature = t.verdict.Signature
+		}
+		value, _ := k.keys.Of(signature, id, r.Header, r.Body)
+		keys = []store.Key{{Value: value, TTL: k.ttl}}
 	}
-	signature := ""
-	if t.verified {
-		signature = t.verdict.Signature
-	}
-	value, _ := k.keys.Of(signature, id, r.Header, r.Body)
-	keys := []store.Key{{Value: value, TTL: k.ttl}}
 	// Also where the id is missing: it can be added to a captured webhook as well as changed.
 	if k.signed > 0 && t.verified {
 		keys = append(keys, store.Key{Value: ingress.OfSigned(t.by.SignedHash(r, t.verdict, now)), TTL: k.signed})

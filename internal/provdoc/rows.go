@@ -26,7 +26,7 @@ func Rows(p *verify.Provider) []Row {
 	add("Secret", secret(p))
 	add("Signature", signature(p))
 	add("Event", eventFacts(p))
-	add("Dedupe", fmt.Sprintf("`%s`, %s", p.Dedupe, Duration(p.DedupeTTL)))
+	add("Dedupe", dedupe(p))
 	if p.MaxBody > 0 {
 		add("Largest body", Size(p.MaxBody))
 	}
@@ -42,6 +42,17 @@ func Rows(p *verify.Provider) []Row {
 		add("Unconfirmed", "this rests on other receivers or on memory; try it before relying on it")
 	}
 	return rows
+}
+
+func dedupe(p *verify.Provider) string {
+	text := "`" + p.Dedupe + "`"
+	if p.Dedupe != "off" {
+		text += ", " + Duration(p.DedupeTTL)
+	}
+	if p.Once {
+		text += "; what is signed counts once besides"
+	}
+	return text
 }
 
 func secret(p *verify.Provider) string {

@@ -59,7 +59,7 @@ func BenchmarkEventID(b *testing.B) {
 	v, r := benchRequest(b, "stripe", "a-secret-made-up-for-tests")
 	b.ReportAllocs()
 	for b.Loop() {
-		if v.EventID(r) != "evt_1" {
+		if _, id := v.EventFacts(r); id != "evt_1" {
 			b.Fatal("another id")
 		}
 	}

@@ -1,12 +1,16 @@
 package verify
 
-import "time"
+import (
+	"crypto/sha256"
+	"slices"
+	"time"
+)
 
-// Dedupe returns the rule that recognises a repeated event by default: event_id, signature or body. It is the provider's,
+// Dedupe returns the rule that recognises a repeated event by default: event_id, signature, body or off. It is the provider's,
 // except where options say how the sender signs: with a time or an id, a repeated event has another signature.
 func (v *Verifier) Dedupe() string {
-	if v.row.dedupe() == "event_id" {
-		return "event_id"
+	if rule := v.row.dedupe(); rule == "event_id" || rule == "off" {
+		return rule
 	}
 	return v.DedupeOtherwise()
 }
@@ -51,4 +55,14 @@ func (v *Verifier) ReplayWindow() time.Duration {
 		longest = max(longest, w.past+w.future)
 	}
 	return longest
+}
+
+// signedHash implements covering by the checker whose secret proved the request.
+func (a *anyOf) signedHash(r *Request, v Verdict, now time.Time) ([sha256.Size]byte, bool) {
+	for i, c := range a.checkers {
+		if c, ok := c.(covering); ok && slices.Contains(a.index[i], v.Secret) {
+			return c.signedHash(r, v, now)
+		}
+	}
+	return [sha256.Size]byte{}, false
 }

@@ -54,16 +54,6 @@ func (v *Verifier) EventFacts(r *Request) (eventType, eventID string) {
 	return v.facts.typ.get(v, r, &doc), v.facts.id.get(v, r, &doc)
 }
 
-// EventID returns the provider's id of the event alone.
-func (v *Verifier) EventID(r *Request) string {
-	return v.facts.id.get(v, v.reshaped(r), new(lazyDocument))
-}
-
-// EventType returns what the provider calls this kind of event alone.
-func (v *Verifier) EventType(r *Request) string {
-	return v.facts.typ.get(v, v.reshaped(r), new(lazyDocument))
-}
-
 // reshaped returns the form of the request in which the provider's fields stand.
 func (v *Verifier) reshaped(r *Request) *Request {
 	switch c := v.check.(type) {

@@ -56,8 +56,7 @@ func FuzzVerify(f *testing.F) {
 		}
 		shake(t, g.verifier, r, someTime)
 		g.verifier.Lacks(r)
-		g.verifier.EventID(r)
-		g.verifier.EventType(r)
+		g.verifier.EventFacts(r)
 		g.verifier.SignedHash(r, got, someTime)
 		if how == 9 {
 			g.verifier.Explain(t.Context(), r, someTime, nil)

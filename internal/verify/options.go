@@ -77,16 +77,28 @@ func wordOf(name string) *OptionWord {
 // takes lists the words that the row takes, in the order of the table of words.
 func (r *row) takes() []string {
 	var words []string
-	timed := false
-	if s, ok := r.scheme.(*signed); ok {
-		timed = s.timed()
-	}
+	timed := r.takesTolerance()
 	for _, w := range optionWords {
 		if slices.Contains(r.options, w.Name) || slices.Contains(r.needs, w.Name) || timed && w.Name == "tolerance" {
 			words = append(words, w.Name)
 		}
 	}
 	return words
+}
+
+// takesTolerance reports whether the scheme signs a time whose distance it compares. Of a JWT's times that is for each row to
+// say in its options.
+func (r *row) takesTolerance() bool {
+	if _, ok := r.scheme.(jwtScheme); ok {
+		return false
+	}
+	d, ok := r.scheme.(described)
+	if !ok {
+		return false
+	}
+	var p Provider
+	d.describe(&p)
+	return p.Past != 0
 }
 
 // CheckOptions reports what is wrong with options of a provider, without its secrets. Values of the words in later are not

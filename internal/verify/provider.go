@@ -41,8 +41,11 @@ type row struct {
 	handshakes        []handshake
 	// sender says that the scheme proves who sends, but not what: the body is not covered.
 	sender bool
-	// once says that what is signed is good for one request: it must be claimed beside the dedupe key, whatever that is.
+	// once says that one signature fits many bodies, so that what is signed must be claimed beside the dedupe key.
 	once bool
+	// alike says that different events may have the same body and nothing else tells them apart. A repeat that gets through
+	// does less harm there than an event that is lost.
+	alike bool
 	// traps are what users stumble over; interactive names the flows whose sender waits for the application's answer.
 	traps, interactive string
 }
@@ -96,7 +99,7 @@ type Provider struct {
 	EventID, EventType string
 	// IDStable ids are the same when the provider delivers an event again; IDSigned ones are covered by the signature.
 	IDStable, IDSigned bool
-	// Dedupe is the default dedupe rule: event_id, signature or body.
+	// Dedupe is the default dedupe rule: event_id, signature, body, or off where different events may have the same body.
 	Dedupe string
 	// DedupeTTL covers all of the provider's retries.
 	DedupeTTL time.Duration
@@ -110,8 +113,8 @@ type Provider struct {
 	Accepted, Refused Answer
 	// CoversBody is false where a genuine request may have any body.
 	CoversBody bool
-	// Once is true where SignedHash must be claimed beside the dedupe key, because the signature covers a token that is good
-	// for one request and little else.
+	// Once is true where SignedHash must be claimed beside the dedupe key, because one signature fits many bodies: those
+	// around a signed token, or the spellings of signed fields.
 	Once bool
 	// Traps are what users stumble over; Interactive names flows that must not be queued, because their sender waits for
 	// the application's own answer.
@@ -234,6 +237,9 @@ func (s *signed) describe(p *Provider) {
 
 // dedupe is the rule that recognises a repeated event however the provider repeats it.
 func (r *row) dedupe() string {
+	if r.alike {
+		return "off"
+	}
 	if _, ok := r.scheme.(genericHMAC); ok {
 		return "signature"
 	}

@@ -27,13 +27,13 @@ var bodyRows = []row{
 	},
 	{
 		id: "gitea", name: "Gitea", docs: "https://docs.gitea.com/usage/webhooks", aliases: []string{"gogs"},
-		scheme:  &signed{sig: "X-Gitea-Signature | X-Gogs-Signature", message: []string{"{sig.body}", "{sig.built}"}, prepare: giteaPayload},
+		scheme: &signed{sig: "X-Gitea-Signature | X-Gogs-Signature", message: []string{"{sig.body}", "{sig.built}"}, prepare: giteaPayload}, once: true,
 		eventID: "X-Gitea-Delivery | X-Gogs-Delivery", idStable: true, eventType: "X-Gitea-Event-Type | X-Gitea-Event | X-Gogs-Event",
 		traps: "Without a secret the header is there but empty. With content type form the JSON in the field payload is signed, not the form.",
 	},
 	{
 		id: "forgejo", name: "Forgejo", docs: "https://forgejo.org/docs/latest/user/webhooks/",
-		scheme:  &signed{sig: "X-Forgejo-Signature | X-Gitea-Signature", message: []string{"{sig.body}", "{sig.built}"}, prepare: giteaPayload},
+		scheme: &signed{sig: "X-Forgejo-Signature | X-Gitea-Signature", message: []string{"{sig.body}", "{sig.built}"}, prepare: giteaPayload}, once: true,
 		eventID: "X-Forgejo-Delivery | X-Gitea-Delivery", idStable: true, eventType: "X-Forgejo-Event | X-Gitea-Event",
 	},
 	{
@@ -47,7 +47,7 @@ var bodyRows = []row{
 		aliases: []string{"facebook", "instagram", "messenger", "whatsapp", "threads"},
 		docs:    "https://developers.facebook.com/docs/graph-api/webhooks/getting-started",
 		scheme:  &signed{sig: "X-Hub-Signature-256", prefix: "sha256="},
-		options: []string{"verify_token"}, eventType: "/entry/0/changes/0/field | /object", maxBody: 3 << 20, retries: 168 * time.Hour,
+		options: []string{"verify_token"}, eventType: "/object + /entry/0/changes/0/field | /object", maxBody: 3 << 20, retries: 168 * time.Hour,
 		accepted: Answer{Status: 200}, handshakes: []handshake{hubChallenge},
 		traps: "Set verify_token to the token you enter at Meta, or anybody can pass the registration check. One request may hold up to 1,000 events.",
 	},
@@ -58,19 +58,19 @@ var bodyRows = []row{
 	},
 	{
 		id: "x", name: "X (Twitter)", aliases: []string{"twitter"}, docs: "https://docs.x.com/x-api/webhooks/quickstart", secret: "the consumer secret (API secret key)",
-		scheme:   &signed{sig: "X-Twitter-Webhooks-Signature", prefix: "sha256=", enc: base64Encoding},
+		scheme:   &signed{sig: "X-Twitter-Webhooks-Signature", prefix: "sha256=", enc: base64Encoding, prepare: onlyJSON},
 		accepted: Answer{Status: 200}, handshakes: []handshake{crcToken},
 	},
 	{
 		id: "dropbox", name: "Dropbox", docs: "https://www.dropbox.com/developers/reference/webhooks", secret: "the app secret",
-		scheme: &signed{sig: "X-Dropbox-Signature"}, handshakes: []handshake{challengeText},
-		traps: "The body only lists accounts, so different changes may have the same body: keep the dedupe ttl short.",
+		scheme: &signed{sig: "X-Dropbox-Signature"}, handshakes: []handshake{challengeText}, alike: true,
+		traps: "The body only lists accounts: different changes have the same body, so nothing is taken for a repeat. Where one change a minute is enough, write dedupe body with ttl 1m.",
 	},
 	{
 		id: "notion", secretOptional: true, name: "Notion", docs: "https://developers.notion.com/reference/webhooks", secret: "the verification token of the first request",
 		scheme:  &signed{sig: "X-Notion-Signature", prefix: "sha256="},
 		eventID: "/id", idStable: true, idSigned: true, eventType: "/type", handshakes: []handshake{notionToken},
-		traps: "The first request brings the token that you then configure as the secret. Start with any secret of 16 characters and read the token in Notion's settings or the log.",
+		traps: "The first request brings the token that becomes the secret: start without a secret, read the token in Notion's settings or in the log, and configure it. Until then deliveries get 503.",
 	},
 	{
 		id: "line", name: "LINE", docs: "https://developers.line.biz/en/docs/messaging-api/verify-webhook-signature/", secret: "the channel secret",
@@ -102,7 +102,7 @@ var bodyRows = []row{
 	{
 		id: "paystack", name: "Paystack", docs: "https://paystack.com/docs/payments/webhooks/", secret: "the API secret key",
 		scheme:  &signed{sig: "X-Paystack-Signature", alg: hmacSHA512},
-		eventID: "/event + /data/id", idStable: true, idSigned: true, eventType: "/event", accepted: Answer{Status: 200},
+		eventID: "/event + /data/id", idSigned: true, eventType: "/event", accepted: Answer{Status: 200},
 	},
 	{
 		id: "flutterwave", name: "Flutterwave v4", unconfirmed: true, docs: "https://developer.flutterwave.com/docs/webhooks", secret: "the secret hash",
@@ -149,8 +149,9 @@ var bodyRows = []row{
 	},
 	{
 		id: "quickbooks", name: "QuickBooks (Intuit)", docs: "https://developer.intuit.com/app/developer/qbo/docs/develop/webhooks/managing-webhooks-notifications", secret: "the verifier token",
-		scheme:   &signed{sig: "Intuit-Signature", enc: base64Encoding},
-		accepted: Answer{Status: 200},
+		scheme:    &signed{sig: "Intuit-Signature", enc: base64Encoding},
+		eventType: "/eventNotifications/0/dataChangeEvent/entities/0/operation | /0/type", accepted: Answer{Status: 200},
+		traps: "One request may hold several events.",
 	},
 	{
 		id: "docusign", name: "DocuSign Connect", docs: "https://developers.docusign.com/platform/webhooks/connect/validate/", secret: "the Connect HMAC key",

@@ -37,7 +37,8 @@ var moreBodyRows = []row{
 	{
 		id: "websub", secretOptional: true, name: "WebSub", aliases: []string{"youtube", "pubsubhubbub"}, unconfirmed: true, docs: "https://www.w3.org/TR/websub/", secret: "hub.secret",
 		scheme:     &signed{sig: "X-Hub-Signature", methods: websubAlgorithm},
-		handshakes: []handshake{websubVerify}, traps: "The lease must be renewed. Hubs choose the hash; some still use SHA-1.",
+		handshakes: []handshake{websubVerify}, refused: Answer{Status: 202},
+		traps: "The lease must be renewed. Hubs choose the hash; some still use SHA-1. A wrong signature gets 202 and is dropped, as the specification demands: watch the metric of refusals.",
 	},
 	{id: "ashby", name: "Ashby", docs: "https://developers.ashbyhq.com/docs/authenticating-webhooks", scheme: &signed{sig: "Ashby-Signature", prefix: "sha256="}, eventType: "/action"},
 	{id: "aiprise", name: "AiPrise", docs: "https://docs.aiprise.com/docs/callbacks-authentication", secret: "the API private key", scheme: &signed{sig: "X-HMAC-SIGNATURE"}},

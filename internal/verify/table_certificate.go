@@ -11,14 +11,14 @@ var certificateRows = []row{
 	},
 	{
 		id: "paypal", name: "PayPal", docs: "https://developer.paypal.com/api/rest/webhooks/rest/", secret: "the webhook id", sender: true,
-		scheme: paypalScheme{}, options: []string{"certificate", "tolerance"}, eventID: "/id", idStable: true, eventType: "/event_type",
+		scheme: paypalScheme{}, once: true, options: []string{"certificate", "tolerance"}, eventID: "/id", idStable: true, eventType: "/event_type",
 		traps: "Of the body only a CRC-32 is signed, for which other bodies can be made: ask PayPal's API before money moves. Events of the simulator do not verify.",
 	},
 }
 
 // noneRows prove nothing. Their rows answer handshakes and find the event's id and type.
 var noneRows = []row{
-	{id: "mollie-legacy", name: "Mollie (classic)", docs: "https://docs.mollie.com/reference/webhooks", accepted: Answer{Status: 200}, traps: "Fetch the payment from Mollie's API to learn its state. Each change sends the same body, so write dedupe off."},
+	{id: "mollie-legacy", name: "Mollie (classic)", docs: "https://docs.mollie.com/reference/webhooks", accepted: Answer{Status: 200}, alike: true, traps: "Fetch the payment from Mollie's API to learn its state. Each change sends the same body, so nothing is taken for a repeat."},
 	{id: "docker-hub", name: "Docker Hub", docs: "https://docs.docker.com/docker-hub/repos/manage/webhooks/", unconfirmed: true, eventID: "/push_data/pushed_at + /push_data/tag"},
 	{
 		id: "strava", name: "Strava", docs: "https://developers.strava.com/docs/webhooks/", options: []string{"verify_token"}, eventType: "/object_type + /aspect_type", accepted: Answer{Status: 200},

@@ -21,12 +21,14 @@ var fieldsRows = []row{
 	{
 		id: "adyen", name: "Adyen (standard notifications)", docs: "https://docs.adyen.com/development-resources/webhooks/verify-hmac-signatures/", secret: "the HMAC key, in hex",
 		scheme: adyenScheme{}, sender: true, eventType: "/notificationItems/0/NotificationRequestItem/eventCode",
+		eventID: "/notificationItems/0/NotificationRequestItem/pspReference + /notificationItems/0/NotificationRequestItem/eventCode" +
+			" + /notificationItems/0/NotificationRequestItem/success",
 		accepted: Answer{Status: 200, ContentType: "text/plain", Body: "[accepted]"},
 		traps:    "Eight fields of each item are signed; eventDate, reason and others are not. Adyen also sends basic authentication if configured.",
 	},
 	{
 		id: "braintree", name: "Braintree", docs: "https://developer.paypal.com/braintree/docs/guides/webhooks/overview", secret: "public key and private key: public:private",
-		scheme: braintreeScheme{}, accepted: Answer{Status: 200}, handshakes: []handshake{braintreeChallenge}, minSecret: 3,
+		scheme: braintreeScheme{}, once: true, accepted: Answer{Status: 200}, handshakes: []handshake{braintreeChallenge}, minSecret: 3,
 	},
 	{
 		id: "dropbox-sign", name: "Dropbox Sign (HelloSign)", aliases: []string{"hellosign"}, docs: "https://developers.hellosign.com/docs/events/overview/", secret: "the API key", sender: true,
@@ -40,12 +42,12 @@ var fieldsRows = []row{
 	{
 		id: "cloudinary", name: "Cloudinary", docs: "https://cloudinary.com/documentation/notification_signatures", secret: "the account's API secret",
 		scheme:  cloudinaryScheme{},
-		options: []string{"algorithm"}, eventType: "/notification_type",
+		options: []string{"algorithm"}, eventID: "/asset_id + /notification_type", eventType: "/notification_type",
 		traps: "A plain digest with SHA-1 or, if the account says so, SHA-256; algorithm accepts only one of them.",
 	},
 	{
 		id: "exact-online", name: "Exact Online", docs: "https://support.exactonline.com/community/s/article/All-All-DNO-Content-webhookstut", secret: "the webhook secret of the App Center",
-		scheme:    &signed{sig: "/HashCode", enc: upperHex, message: []string{"{sig.raw./Content}"}},
+		scheme: &signed{sig: "/HashCode", enc: upperHex, message: []string{"{sig.raw./Content}"}}, once: true,
 		eventType: "/Content/Topic + /Content/Action", handshakes: []handshake{emptyPost},
 	},
 	{
@@ -83,8 +85,8 @@ var fieldsRows = []row{
 	},
 	{
 		id: "quoter", name: "Quoter", docs: "https://help.quoter.com/hc/en-us/articles/32085971955355-Integrate-with-Webhooks", secret: "the hash key",
-		scheme: &signed{sig: "form:hash", ts: "form:timestamp", alg: plainMD5, message: []string{"{sig.secret}{sig.timestamp}{sig.form.data}"}},
-		traps:  "A plain MD5 digest, the weakest proof here; limit the senders' addresses too.",
+		scheme: &signed{sig: "form:hash", ts: "form:timestamp", alg: plainMD5, message: []string{"{sig.secret}{sig.timestamp}{sig.form.data}"}}, once: true,
+		traps: "A plain MD5 digest, the weakest proof here; limit the senders' addresses too.",
 	},
 	{
 		id: "midtrans", name: "Midtrans", unconfirmed: true, docs: "https://docs.midtrans.com/docs/https-notification-webhooks", secret: "the server key", sender: true,

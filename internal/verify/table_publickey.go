@@ -13,9 +13,10 @@ var publicKeyRows = []row{
 		},
 	},
 	{
-		id: "discord", secretOptional: true, name: "Discord", docs: "https://docs.discord.com/developers/events/webhook-events", secret: "the application's public key, in hex",
-		scheme:    &signed{sig: "X-Signature-Ed25519", ts: "X-Signature-Timestamp", alg: ed25519Alg, message: []string{timeBody}},
-		eventType: "/event/type | /type", refused: Answer{Status: 401}, accepted: Answer{Status: 204, ContentType: "application/json"}, handshakes: []handshake{discordPing},
+		id: "discord", name: "Discord", docs: "https://docs.discord.com/developers/events/webhook-events", secret: "the application's public key, in hex",
+		scheme:  &signed{sig: "X-Signature-Ed25519", ts: "X-Signature-Timestamp", alg: ed25519Alg, message: []string{timeBody}},
+		eventID: "/id", eventType: "/event/type | /type", refused: Answer{Status: 401}, accepted: Answer{Status: 204, ContentType: "application/json"}, handshakes: []handshake{discordPing},
+		traps:       "Discord names no limit for the age of a signature; here it is 5 minutes, which tolerance widens.",
 		interactive: "Interactions (commands, buttons): Discord waits 3 seconds for the application's answer. Webhook events may be queued.",
 	},
 	{

@@ -72,7 +72,7 @@ func TestTheTableIsConsistent(t *testing.T) {
 		if p.DedupeTTL < 168*time.Hour {
 			problem("its dedupe key lives less than a week")
 		}
-		if (p.Dedupe == "event_id") != (p.IDSigned && p.IDStable) {
+		if p.Dedupe != "off" && (p.Dedupe == "event_id") != (p.IDSigned && p.IDStable) {
 			problem("the default dedupe is by id, but for signed and stable ones only")
 		}
 		if p.TimestampIn != "" && (p.Past == 0 || p.Future == 0) {
@@ -181,13 +181,62 @@ func TestDefaultDedupe(t *testing.T) {
 		{"github", nil, "signature"},
 		{"stripe", nil, "event_id"},
 		{"standard-webhooks", nil, "event_id"},
-		{"telegram", nil, "body"}, // nothing is signed
-		{"zoom", nil, "body"},     // a repeated delivery is signed anew
+		{"telegram", nil, "body"},      // nothing is signed
+		{"zoom", nil, "body"},          // a repeated delivery is signed anew
+		{"paystack", nil, "signature"}, // one charge may fail twice
+		// Different events have the same body.
+		{"dropbox", nil, "off"},
+		{"mollie-legacy", nil, "off"},
+		{"sharepoint", nil, "off"},
+		{"microsoft-graph", nil, "off"},
 		{"hmac", nil, "signature"},
 		{"hmac", verify.Options{"timestamp_header": "X-Time", "template": "{sig.timestamp}.{sig.body}"}, "body"},
 	} {
-		if got := newVerifier(t, c.provider, c.options, secret).Dedupe(); got != c.want {
+		if got := newVerifier(t, c.provider, c.options, secretsOf(c.provider)...).Dedupe(); got != c.want {
 			t.Errorf("%s %v: got %s, want %s", c.provider, c.options, got, c.want)
+		}
+	}
+}
+
+func secretsOf(provider string) []string {
+	if p, ok := verify.Lookup(provider); !ok || !p.Proves {
+		return nil
+	}
+	return []string{secret}
+}
+
+// What one signature fits in many spellings, or beside many bodies, is accepted once.
+func TestProvidersWhoseSignatureFitsManyBodies(t *testing.T) {
+	var once []string
+	for _, p := range verify.Providers() {
+		if p.Once {
+			once = append(once, p.ID)
+		}
+	}
+	if got := strings.Join(once, " "); got != "braintree exact-online forgejo gitea mailgun mandrill paypal plivo quoter twilio" {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestToleranceIsAnOptionWhereASignedTimeIsCompared(t *testing.T) {
+	for id, want := range map[string]bool{
+		"stripe": true, "ghost": true, "grafana-ts": true, "cloudinary": true, "box": true, "mailgun": true, "paypal": true, "plaid": true,
+		"github": false, "wix": false, "dropbox-sign": false,
+	} {
+		if p, _ := verify.Lookup(id); slices.Contains(p.Options, "tolerance") != want {
+			t.Errorf("%s takes %v", id, p.Options)
+		}
+	}
+	for _, id := range []string{"ghost", "grafana-ts", "cloudinary"} {
+		p, _ := verify.Lookup(id)
+		g, _ := makeGenuine(t, p)
+		wide := newVerifier(t, id, verify.Options{"tolerance": "9h"}, g.secret)
+		narrow := newVerifier(t, id, verify.Options{"tolerance": "10s"}, g.secret)
+		if !wide.Verify(t.Context(), g.request, someTime.Add(8*time.Hour)).OK {
+			t.Errorf("%s refuses what is within the tolerance", id)
+		}
+		if got := narrow.Verify(t.Context(), g.request, someTime.Add(20*time.Second)); got.Reason != verify.ReasonTooOld {
+			t.Errorf("%s: got %+v", id, got)
 		}
 	}
 }

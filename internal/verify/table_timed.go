@@ -50,9 +50,10 @@ var timedRows = []row{
 	},
 	{
 		id: "zendesk", name: "Zendesk", docs: "https://developer.zendesk.com/documentation/webhooks/verifying/",
-		scheme:  &signed{sig: "X-Zendesk-Webhook-Signature", ts: "X-Zendesk-Webhook-Signature-Timestamp", enc: base64Encoding, unit: rfc3339, message: []string{timeBody}},
-		eventID: "/id", idStable: true, idSigned: true, eventType: "/type", methods: []string{"POST", "PUT", "PATCH", "GET", "DELETE"},
-		traps: "Test webhooks are signed with the fixed secret of the documentation; it is used as it is, not decoded.",
+		scheme: &signed{sig: "X-Zendesk-Webhook-Signature", ts: "X-Zendesk-Webhook-Signature-Timestamp", enc: base64Encoding, unit: rfc3339, message: []string{timeBody}},
+		// Requests of triggers and automations have a body of the user's making, where /id is a ticket's or anything.
+		eventID: "/zendesk_event_version + /id", idStable: true, idSigned: true, eventType: "/type", methods: []string{"POST", "PUT", "PATCH", "GET", "DELETE"},
+		traps: "Only event subscriptions have an event id; requests of triggers and automations are recognised by their body. Test webhooks are signed with the fixed secret of the documentation; it is used as it is, not decoded.",
 	},
 	{
 		// Paddle's own library accepts 5 seconds. A slower path needs a wider tolerance, which is the user's to choose.
@@ -105,6 +106,7 @@ var timedRows = []row{
 		id: "box", name: "Box", docs: "https://developer.box.com/guides/webhooks/v2/signatures-v2/", secret: "the primary and the secondary key: primary,secondary",
 		scheme:  boxScheme{},
 		eventID: "/id", idStable: true, idSigned: true, eventType: "/trigger", options: []string{"tolerance"},
+		traps: "A signature is valid for 10 minutes, and may be one minute ahead where Box allows none.",
 	},
 	{
 		id: "buildkite", name: "Buildkite (signature)", docs: "https://buildkite.com/docs/apis/webhooks", secret: "the webhook's token",
@@ -113,7 +115,7 @@ var timedRows = []row{
 	},
 	{
 		id: "calendly", name: "Calendly", docs: "https://developer.calendly.com/api-docs/ZG9jOjQ2NDA2NA-webhook-signatures", secret: "the signing key",
-		scheme: pairsOf("Calendly-Webhook-Signature", "t", "v1"), eventType: "/event",
+		scheme: pairsOf("Calendly-Webhook-Signature", "t", "v1"), eventID: "/payload/uri + /event", eventType: "/event",
 	},
 	{
 		id: "persona", name: "Persona", docs: "https://docs.withpersona.com/webhooks-best-practices#checking-signatures", secret: "the webhook secret",
@@ -187,8 +189,8 @@ var timedRows = []row{
 	},
 	{
 		id: "revolut", name: "Revolut", docs: "https://developer.revolut.com/docs/guides/merchant/monitor-and-observe/webhooks/verify-the-payload-signature",
-		scheme:    &signed{sig: "Revolut-Signature", ts: "Revolut-Request-Timestamp", prefix: "v1=", list: ",", unit: milliseconds, message: []string{"v1.{sig.timestamp}.{sig.body}"}},
-		eventType: "/event",
+		scheme:  &signed{sig: "Revolut-Signature", ts: "Revolut-Request-Timestamp", prefix: "v1=", list: ",", unit: milliseconds, message: []string{"v1.{sig.timestamp}.{sig.body}"}},
+		eventID: "/order_id + /event", eventType: "/event",
 	},
 	{
 		id: "orb", name: "Orb", docs: "https://docs.withorb.com/integrations-and-exports/webhooks",

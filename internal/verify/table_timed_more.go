@@ -1,7 +1,5 @@
 package verify
 
-import "time"
-
 // moreTimedRows sign a time or id and the body too. They rest on one reading of their documentation by others, and have no
 // vectors of their own.
 var moreTimedRows = []row{
@@ -62,7 +60,7 @@ var moreTimedRows = []row{
 	},
 	{
 		id: "recharge", name: "Recharge", docs: "https://docs.getrecharge.com/docs/webhooks-overview#validating-webhooks", secret: "the API client secret", accepted: Answer{Status: 200},
-		scheme: &signed{sig: "X-Recharge-Webhook-Signature", pairs: ",", tsKey: "t", sigKey: "v1", message: []string{timeDotBody}, window: window{past: 48 * time.Hour}},
+		scheme: &signed{sig: "X-Recharge-Webhook-Signature", pairs: ",", tsKey: "t", sigKey: "v1", message: []string{timeDotBody}},
 		traps:  "After 48 hours of failures Recharge deletes the webhook.",
 	},
 	{
@@ -79,6 +77,6 @@ var moreTimedRows = []row{
 	},
 	{
 		id: "linkedin", name: "LinkedIn", docs: "https://learn.microsoft.com/en-us/linkedin/shared/api-guide/webhook-validation", secret: "the client secret", eventType: "/type",
-		scheme: &signed{sig: "X-LI-Signature", message: []string{"hmacsha256={sig.body}"}}, handshakes: []handshake{linkedInChallenge},
+		scheme: &signed{sig: "X-LI-Signature", message: []string{linkedInPrefix + "{sig.body}"}, prepare: onlyJSON}, handshakes: []handshake{linkedInChallenge},
 	},
 }

@@ -55,8 +55,8 @@ var tokenRows = []row{
 		r.eventType = "X-Buildkite-Event"
 	}),
 	edited(basicRow("postmark", "Postmark", "https://postmarkapp.com/developer/webhooks/webhooks-overview"), func(r *row) {
-		r.eventType, r.accepted = "/RecordType", Answer{Status: 200}
-		r.traps = "Write the user and password into the URL that you give to Postmark."
+		r.eventID, r.eventType, r.accepted = "/MessageID + /RecordType", "/RecordType", Answer{Status: 200}
+		r.traps = "Write the user and password into the URL that you give to Postmark. Several opens or clicks of one message share its id."
 	}),
 	edited(basicRow("chargebee", "Chargebee", "https://www.chargebee.com/docs/2.0/events_and_webhooks.html"), func(r *row) {
 		r.eventID, r.idStable, r.eventType = "/id", true, "/event_type"
@@ -77,11 +77,12 @@ var tokenRows = []row{
 	edited(tokenRow("microsoft-graph", "Microsoft Graph", "https://learn.microsoft.com/en-us/graph/change-notifications-delivery-webhooks", "/clientState"), func(r *row) {
 		r.scheme, r.secret, r.secretOptional = token{in: []string{"/clientState"}, each: "/value"}, "clientState", true
 		r.eventType, r.accepted, r.handshakes = "/value/0/changeType", Answer{Status: 202}, []handshake{validationToken}
-		r.traps = "Without clientState only the registration is answered. It stays in the stored body."
+		r.alike, r.traps = true, "Without clientState only the registration is answered. It stays in the stored body. Two changes of a thing may have the same body, so nothing is taken for a repeat."
 	}),
 	edited(tokenRow("sharepoint", "SharePoint", "https://learn.microsoft.com/en-us/sharepoint/dev/apis/webhooks/overview-sharepoint-webhooks", "/clientState"), func(r *row) {
 		r.scheme, r.secret, r.secretOptional = token{in: []string{"/clientState"}, each: "/value"}, "clientState", true
 		r.handshakes = []handshake{validationToken}
+		r.alike, r.traps = true, "A request says only that a list changed: different changes have the same body, so nothing is taken for a repeat."
 	}),
 	edited(tokenRow("ringcentral", "RingCentral", "https://developers.ringcentral.com/guide/notifications/webhooks/receiving", "Verification-Token"), func(r *row) {
 		r.eventID, r.idStable, r.eventType, r.accepted, r.handshakes = "/uuid", true, "/event", Answer{Status: 200}, []handshake{validationHeader}

@@ -7,7 +7,7 @@ import "time"
 var urlRows = []row{
 	{
 		id: "twilio", name: "Twilio", docs: "https://www.twilio.com/docs/usage/webhooks/webhooks-security", secret: "the auth token, or the SharedKey secret",
-		scheme: twilioScheme, methods: []string{"POST", "GET"},
+		scheme: twilioScheme, once: true, methods: []string{"POST", "GET"},
 		eventID: "I-Twilio-Idempotency-Token", idStable: true, eventType: "form:MessageStatus | form:SmsStatus | form:CallStatus | /0/type",
 		accepted:    Answer{Status: 200, ContentType: "text/xml", Body: `<?xml version="1.0" encoding="UTF-8"?><Response></Response>`},
 		traps:       "Behind a proxy that changes the URL, set public_url.",
@@ -15,8 +15,8 @@ var urlRows = []row{
 	},
 	{
 		id: "mandrill", name: "Mailchimp Transactional (Mandrill)", docs: "https://mailchimp.com/developer/transactional/guides/track-respond-activity-webhooks/", secret: "the webhook key",
-		scheme:   &signed{sig: "X-Mandrill-Signature", alg: hmacSHA1, enc: base64Encoding, message: []string{"{sig.url}{sig.built}"}, prepare: sortedForm, shape: shapeMandrill},
-		accepted: Answer{Status: 200}, handshakes: []handshake{headOK},
+		scheme: &signed{sig: "X-Mandrill-Signature", alg: hmacSHA1, enc: base64Encoding, message: []string{"{sig.url}{sig.built}"}, prepare: sortedForm, shape: shapeMandrill}, once: true,
+		accepted: Answer{Status: 200}, handshakes: []handshake{headOK, mandrillTest},
 		traps: "Give the URL to Mandrill exactly as it is reached. One request holds many events in the form field mandrill_events.",
 	},
 	{
@@ -82,6 +82,7 @@ var urlRows = []row{
 			sends:   map[string]string{"X-Plivo-Signature-V3-Nonce": "12345678901234567890"},
 			message: []string{"{sig.built}.{sig.header.X-Plivo-Signature-V3-Nonce}"},
 		},
+		once:    true,
 		methods: []string{"POST", "GET"}, eventType: "form:Event | form:CallStatus | form:Status",
 		accepted:    Answer{Status: 200, ContentType: "text/xml", Body: `<?xml version="1.0" encoding="UTF-8"?><Response></Response>`},
 		interactive: "Answer URLs: Plivo carries out the XML that the application answers.",

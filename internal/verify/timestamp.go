@@ -70,7 +70,8 @@ func parseDigits(s string) (int64, bool) {
 	return n, true
 }
 
-// window is how far from now a signed time may be. Zero means the default, unbounded no limit.
+// window is how far from now a signed time may be. Zero means the default, unbounded no limit. A provider that allows little
+// in the past is not allowed more ahead.
 type window struct{ past, future time.Duration }
 
 func (w window) or() window {
@@ -79,6 +80,9 @@ func (w window) or() window {
 	}
 	if w.future == 0 {
 		w.future = defaultTolerance
+		if w.past != unbounded {
+			w.future = min(w.past, defaultTolerance)
+		}
 	}
 	return w
 }
