@@ -77,8 +77,8 @@ type verdictHint struct {
 
 type verdictDedupe struct {
 	Rule string `json:"rule"`
-	Key  string `json:"key"`
-	TTL  int64  `json:"ttl_seconds"`
+	Key  string `json:"key,omitempty"` // empty with the rule off
+	TTL  int64  `json:"ttl_seconds,omitempty"`
 	// AlsoKeys are claimed beside Key: either one known makes a duplicate.
 	AlsoKeys []string `json:"also_keys,omitempty"`
 }
@@ -205,6 +205,7 @@ func (s *source) judge(ctx context.Context, r *verify.Request, now time.Time) *v
 	v.EventType, v.EventID = p.EventFacts(r)
 	keys := p.keys.of(&t, v.EventID, r, now)
 	if len(keys) == 0 {
+		v.Dedupe = &verdictDedupe{Rule: p.keys.rule.Kind}
 		v.Notes = append(v.Notes, "different events of this provider may have the same body, so dedupe is off")
 		return v
 	}
@@ -257,7 +258,9 @@ func (v *verdict) print(w io.Writer) error {
 	if v.EventType != "" {
 		line("event type", "%s", v.EventType)
 	}
-	if d := v.Dedupe; d != nil {
+	if d := v.Dedupe; d != nil && d.Key == "" {
+		line("dedupe", "%s", d.Rule)
+	} else if d != nil {
 		line("dedupe", "%s, %s", d.Rule, shortDuration(time.Duration(d.TTL)*time.Second))
 		line("dedupe key", "%s", d.Key)
 		for _, k := range d.AlsoKeys {

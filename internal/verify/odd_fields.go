@@ -24,7 +24,7 @@ func secretError(i int, problem string) error { return fmt.Errorf("secret %d %s"
 type mailgunScheme struct{}
 
 var (
-	mailgunJSON = &signed{sig: "/signature/signature", ts: "/signature/timestamp", message: []string{"{sig.timestamp}{sig.json./signature/token}"}}
+	mailgunJSON = &signed{sig: "/signature/signature", ts: "/signature/timestamp", message: []string{"{sig.timestamp}{sig.json./signature/token}"}, shape: shapeMailgun}
 	mailgunForm = &signed{sig: "form:signature", ts: "form:timestamp", message: []string{"{sig.timestamp}{sig.form.token}"}}
 )
 
