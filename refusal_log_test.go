@@ -238,6 +238,12 @@ func TestTheDefaultTTLCoversTheProvidersRetries(t *testing.T) {
 		{"stripe", &DedupeConfig{TTL: second}, "event_id 1s", 0},
 		{"stripe", &DedupeConfig{Key: "json", Fields: []string{"/a"}}, "json /a 168h", 0},
 		{"stripe", &DedupeConfig{Key: "off"}, "off", 0},
+		{"mailgun", nil, "body 168h", 10 * time.Minute},
+		{"mailgun", &DedupeConfig{Key: "off"}, "off", 10 * time.Minute},
+		{"gitea", nil, "signature 168h", 168 * time.Hour},
+		{"gitea", &DedupeConfig{Key: "off"}, "off", 0},
+		{"dropbox", nil, "off", 0},
+		{"dropbox", &DedupeConfig{TTL: second}, "signature 1s", 0},
 	} {
 		s, err := newSource(&SourceConfig{Source: "shop", Verify: []VerifyConfig{{Provider: c.provider, Secrets: []string{testSecret}}}, Dedupe: c.dedupe}, 1, zap.NewNop(), zap.NewNop())
 		if err != nil {

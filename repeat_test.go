@@ -9,6 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+
 	"github.com/caddy-anvil/anvil/internal/verify"
 )
 
@@ -183,5 +187,18 @@ func TestAForgedWebSubWebhookIsDroppedWithSuccess(t *testing.T) {
 	}
 	if n := len(s.stored()); n != 0 {
 		t.Errorf("%d events stored", n)
+	}
+}
+
+func TestASecretInTheBodyIsToldAtLoad(t *testing.T) {
+	for provider, want := range map[string]int{"figma": 1, "telegram": 0} {
+		core, logs := observer.New(zapcore.WarnLevel)
+		c := &SourceConfig{Source: "shop", Verify: []VerifyConfig{{Provider: provider, Secrets: []string{testSecret}}}}
+		if _, err := newSource(c, 1, zap.New(core), zap.NewNop()); err != nil {
+			t.Fatal(err)
+		}
+		if n := logs.FilterMessageSnippet("secret in the body").Len(); n != want {
+			t.Errorf("%s: logged %v", provider, logs.All())
+		}
 	}
 }
