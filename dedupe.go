@@ -1,6 +1,7 @@
 package anvil
 
 import (
+	"net/http"
 	"strings"
 	"time"
 
@@ -80,7 +81,11 @@ func (k *keyPlan) of(t *trust, id string, r *verify.Request, now time.Time) []st
 		if t.verified {
 			signature = t.verdict.Signature
 		}
-		value, _ := k.keys.Of(signature, id, r.Header, r.Body)
+		value, fallback := k.keys.Of(signature, id, r.Header, r.Body)
+		// What comes by GET has its event in the query, and no body to tell it from another.
+		if (fallback || k.rule.Kind == "body") && len(r.Body) == 0 && r.Method != http.MethodPost {
+			value = ingress.OfURL(r.Method, r.URL)
+		}
 		keys = []store.Key{{Value: value, TTL: k.ttl}}
 	}
 	// Also where the id is missing: it can be added to a captured webhook as well as changed.

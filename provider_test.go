@@ -458,3 +458,21 @@ func TestProvidersWithoutProofAreUnverified(t *testing.T) {
 		t.Errorf("challenge: %d %q %v", challenge.status, challenge.body, err)
 	}
 }
+
+// What comes by GET has its event in the query: without a body all would be one.
+func TestWebhooksByGETWithDifferentQueriesAreDifferentEvents(t *testing.T) {
+	s := newSite(t)
+	s.mustLoad("anvil shop {\nverify twilio "+testSecret+"\n}", "")
+	get := func(query string) string {
+		t.Helper()
+		v := &verify.Request{Method: http.MethodGet, URL: "http://" + s.addr + "/in?" + query, Header: http.Header{}}
+		if err := verify.Sign("twilio", verify.SignKeys{Secret: testSecret}, nil, v, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		return s.send(v, nil).header.Get("Anvil-Job-Id")
+	}
+	first := get("MessageSid=SM1")
+	if again, other := get("MessageSid=SM1"), get("MessageSid=SM2"); first == "" || again != first || other == first {
+		t.Errorf("jobs %q and %q of one event, %q of another", first, again, other)
+	}
+}

@@ -138,6 +138,15 @@ func OfSigned(sum [sha256.Size]byte) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
+var urlLabel = appendString(nil, "url")
+
+// OfURL returns the key of a webhook that is all in its URL. It never equals a key of Of.
+func OfURL(method, url string) string {
+	h := sha512.New512_256()
+	h.Write(appendString(appendString(urlLabel[:len(urlLabel):len(urlLabel)], method), url))
+	return hex.EncodeToString(h.Sum(nil))
+}
+
 // hasher is pooled, because what goes through hash.Hash escapes to the heap.
 type hasher struct {
 	body, fields hash.Hash
