@@ -37,11 +37,6 @@ for i = 1, nk do
 		end
 	end
 end
-local first = own()
-if first then
-	return touch(first)
-end
-
 local function job_arg(i, n)
 	return ARGV[11 + nk + 4 * (i - 1) + n]
 end
@@ -53,22 +48,28 @@ for i = 1, nj do
 	if observed == '0' then
 		unfinished[queue] = unfinished[queue] or tonumber(redis.call('HGET', counts, queue) or 0)
 		if limit > 0 and unfinished[queue] >= limit then
-			return { 'backlog', queue, unfinished[queue] }
+			return own() or { 'backlog', queue, unfinished[queue] }
 		end
 		unfinished[queue] = unfinished[queue] + 1
 	end
 end
 if full == '1' then
-	return { 'full' }
+	return own() or { 'full' }
 end
 
-local accepted = stamp(nj)
+-- Numbers are written once: Redis formats each that it is given anew, at a twentieth of an accept.
+local accepted = next_stamp()
+local accepted_text, now_text = whole(accepted), whole(now)
 local longest = 0
 for i = 1, nk do
 	longest = math.max(longest, tonumber(ARGV[11 + i]))
 end
-redis.call('SET', event_key, struct.pack(EVENT, LIVE, accepted, now + longest, nj) .. ids .. ARGV[8] .. ARGV[9])
-redis.call('ZADD', events, accepted, id)
+local stored_event = struct.pack(EVENT, LIVE, accepted, now + longest, nj) .. ids .. ARGV[8] .. ARGV[9]
+if not redis.call('SET', event_key, stored_event, 'NX') then
+	return touch(own())
+end
+redis.call('HSET', meta, 'clock', nj == 1 and accepted_text or whole(accepted + nj - 1))
+redis.call('ZADD', events, accepted_text, id)
 for i = 1, nk do
 	local life = tonumber(ARGV[11 + i])
 	redis.call('SET', KEYS[first_key + i], struct.pack('>I8c16', now + life, id) .. ids, 'PX', whole(math.max(1, math.ceil(life / 1000))))
@@ -78,24 +79,24 @@ local ring = false
 for i = 1, nj do
 	local job, lane, queue = string.sub(ids, 16 * i - 15, 16 * i), job_arg(i, 1), job_arg(i, 2)
 	local a, b = KEYS[first_job + 2 * i - 1], KEYS[first_job + 2 * i]
-	local created, due = accepted + i - 1, now
-	local j = { state = PENDING, pruned = 0, attempts = 0, failures = 0, lost = 0, created = created, due = now, ended = 0,
-		claimed = 0, event = id, token = NONE, replay_of = NONE, lane = lane, info = ARGV[10], reason = '', error = '' }
+	local created = i == 1 and accepted_text or whole(accepted + i - 1)
+	local state, ended = PENDING, 0
 	if job_arg(i, 3) == '0' then
 		-- Jobs of one event in one lane are due in their order: the earlier ones a little earlier.
 		later[lane] = later[lane] - 1
-		due = due - later[lane]
 		ring = ring or nothing_due(a)
-		redis.call('ZADD', a, due, job)
+		redis.call('ZADD', a, later[lane] == 0 and now_text or whole(now - later[lane]), job)
 		redis.call('ZADD', b, created, job)
 		redis.call('HINCRBY', counts, queue, 1)
 	else
-		j.state, j.ended = OBSERVED, now
+		state, ended = OBSERVED, now
 		redis.call('ZADD', a, created, job)
-		redis.call('ZADD', b, now, job)
+		redis.call('ZADD', b, now_text, job)
 	end
-	redis.call('HSET', jobs, job, pack_job(j))
-	count(lane, j.state, 1)
+	-- As pack_job does, without a table.
+	redis.call('HSET', jobs, job, struct.pack(JOB, state, 0, 0, 0, 0, accepted + i - 1, now, ended, 0, id, NONE, NONE,
+		#lane, lane, #ARGV[10], ARGV[10], 0, '', 0, ''))
+	count(lane, state, 1)
 end
 if ring then
 	redis.call('PUBLISH', ARGV[11], instance)
