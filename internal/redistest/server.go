@@ -66,6 +66,16 @@ func StartReplica(t testing.TB, of *Server, args ...string) *Server {
 		text, err := of.info("replication")
 		return err == nil && strings.Contains(text, online)
 	})
+	// A new replica gets what is written only after its first acknowledgement, up to a second later.
+	s.await("the replica's first acknowledgement", func() bool {
+		p := of.client.Pipeline()
+		p.Set(t.Context(), "redistest", "1", 0)
+		acknowledged := p.Do(t.Context(), "WAIT", of.Info("replication", "connected_slaves"), 1000)
+		p.Del(t.Context(), "redistest")
+		_, err := p.Exec(t.Context())
+		n, _ := acknowledged.Int()
+		return err == nil && strconv.Itoa(n) == of.Info("replication", "connected_slaves")
+	})
 	return s
 }
 

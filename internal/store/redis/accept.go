@@ -37,9 +37,9 @@ func (s *Store) Accept(ctx context.Context, a store.Accept) (store.Accepted, err
 		}
 		s.know(j.Queue)
 	}
-	args := make([]any, 0, 10+len(a.Keys)+4*len(a.Jobs))
-	args = append(args, idText(a.Event.ID), s.name, digit(s.full())+digit(s.o.Replicas > 0), len(a.Keys), len(a.Jobs), ids.String(),
-		appendFacts(&a.Event, a.Keys), a.Event.Payload, appendInfo(nil, &a.Event), s.keys.of("wake"))
+	args := make([]any, 0, 7+len(a.Keys)+4*len(a.Jobs))
+	args = append(args, idText(a.Event.ID), len(a.Keys), len(a.Jobs), ids.String(), appendFacts(&a.Event, a.Keys), a.Event.Payload,
+		appendInfo(nil, &a.Event))
 	for _, k := range a.Keys {
 		args = append(args, k.TTL.Microseconds())
 	}

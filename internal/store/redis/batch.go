@@ -19,17 +19,22 @@ const (
 	flights = 2
 	// groupMax bounds a pipeline, so that the first caller in it need not wait for thousands.
 	groupMax = 128
+	// acceptsAtOnce bounds how long one script of accepts holds up everybody else.
+	acceptsAtOnce = 32
+	// argsAtOnce is the size of an event, with very many endpoints, that goes alone.
+	argsAtOnce = 200
 	// largeFrom is the payload, in bytes, from which a call goes alone and may take largeTimeout: in a group it would hold
 	// up the small ones.
 	largeFrom    = 1 << 20
 	largeTimeout = 10 * time.Second
 )
 
-// op is one call of a script.
+// op is one call of a script. Calls of the accept script that are sent together become one.
 type op struct {
 	script *script
-	keys   []string
-	args   []any
+	// keys follow those that the script always uses, args what all its calls have in common.
+	keys []string
+	args []any
 	// durable calls wait for the replicas that the options ask for, large ones take long to send.
 	durable, large bool
 	// gone is closed when nobody waits for the answer any more.
@@ -137,8 +142,7 @@ func (s *Store) runDurable(ctx context.Context, sc *script, keys []string, args 
 // ask is run for what only reads: outside the groups, so that a large answer holds up nobody.
 func (s *Store) ask(ctx context.Context, sc *script, keys []string, args ...any) (reply any, err error) {
 	err = s.read(ctx, sc.name, func(ctx context.Context) error {
-		o := &op{script: sc}
-		s.address(o, keys, args)
+		o := &op{script: sc, keys: keys, args: args}
 		s.sendGroup(ctx, []*op{o})
 		reply = o.reply
 		return o.err
@@ -146,14 +150,24 @@ func (s *Store) ask(ctx context.Context, sc *script, keys []string, args ...any)
 	return reply, err
 }
 
-// address fills in keys and arguments.
-func (s *Store) address(o *op, keys []string, args []any) {
-	o.keys = make([]string, 0, len(o.script.keys)+len(keys))
-	for _, name := range o.script.keys {
-		o.keys = append(o.keys, s.keys.of(name))
+// address makes keys and arguments of one call for the ops, which are several for accepts only.
+func (s *Store) address(ops []*op) (keys []string, args []any) {
+	sc, nk, na := ops[0].script, 0, 0
+	for _, o := range ops {
+		nk, na = nk+len(o.keys), na+len(o.args)
 	}
-	o.keys = append(o.keys, keys...)
-	o.args = append(append(make([]any, 0, 1+len(args)), s.offset.Load()), args...)
+	keys, args = make([]string, 0, len(sc.keys)+nk), make([]any, 0, 5+na)
+	for _, name := range sc.keys {
+		keys = append(keys, s.keys.of(name))
+	}
+	args = append(args, s.offset.Load())
+	if sc == scriptAccept {
+		args = append(args, s.name, digit(s.full())+digit(s.o.Replicas > 0), s.keys.of("wake"), len(ops))
+	}
+	for _, o := range ops {
+		keys, args = append(keys, o.keys...), append(args, o.args...)
+	}
+	return keys, args
 }
 
 func (s *Store) call(ctx context.Context, o *op, keys []string, args []any) (any, error) {
@@ -163,8 +177,7 @@ func (s *Store) call(ctx context.Context, o *op, keys []string, args []any) (any
 	// The wait is bounded here as well, since a call may stand in line behind groups that wait for a silent server.
 	limited, cancel := context.WithTimeout(ctx, s.limit(o))
 	defer cancel()
-	o.gone, o.done = limited.Done(), make(chan struct{})
-	s.address(o, keys, args)
+	o.gone, o.done, o.keys, o.args = limited.Done(), make(chan struct{}), keys, args
 	batch := s.batch
 	switch {
 	case o.large:
@@ -195,33 +208,64 @@ func (s *Store) limit(o *op) time.Duration {
 	return s.o.AcceptTimeout
 }
 
-// sendGroup sends a group by the scripts' hashes, and once more by their texts those that Redis did not know.
+// sendGroup sends a group by the scripts' hashes, and once more by their texts what Redis did not know. Accepts whose common
+// call failed are sent once more each for itself: one of them may be the reason, and all may be sent twice.
 func (s *Store) sendGroup(ctx context.Context, group []*op) {
 	ctx, cancel := context.WithTimeout(ctx, s.limit(group[0]))
 	defer cancel()
-	unknown := s.pipeline(ctx, group, func(p redis.Pipeliner, o *op) *redis.Cmd {
-		return p.EvalSha(ctx, o.script.sha, o.keys, o.args...)
-	})
+	calls := together(group)
+	unknown, failed := s.pipeline(ctx, calls, false)
 	if len(unknown) > 0 {
-		s.pipeline(ctx, unknown, func(p redis.Pipeliner, o *op) *redis.Cmd {
-			return p.Eval(ctx, o.script.text, o.keys, o.args...)
-		})
+		_, more := s.pipeline(ctx, unknown, true)
+		failed = append(failed, more...)
+	}
+	var apart [][]*op
+	for _, ops := range failed {
+		for i := range ops {
+			apart = append(apart, ops[i:i+1])
+		}
+	}
+	if len(apart) > 0 {
+		s.pipeline(ctx, apart, true)
 	}
 }
 
-// pipeline fills in the answers and returns those whose script Redis did not know.
-func (s *Store) pipeline(ctx context.Context, group []*op, call func(redis.Pipeliner, *op) *redis.Cmd) (unknown []*op) {
-	durable := group[0].durable // they are not mixed
+// together puts accepts into calls of up to acceptsAtOnce, and every other op into a call of its own.
+func together(group []*op) [][]*op {
+	calls := make([][]*op, 0, len(group))
+	accepts := -1 // the call that still takes some
+	for i, o := range group {
+		if o.script != scriptAccept {
+			calls = append(calls, group[i:i+1])
+			continue
+		}
+		if accepts < 0 || len(calls[accepts]) == acceptsAtOnce || len(o.args) > argsAtOnce {
+			accepts = len(calls)
+			calls = append(calls, nil)
+		}
+		calls[accepts] = append(calls[accepts], o)
+	}
+	return calls
+}
+
+// pipeline fills in the answers and returns the calls whose script Redis did not know, and those of several ops that failed.
+func (s *Store) pipeline(ctx context.Context, calls [][]*op, byText bool) (unknown, failed [][]*op) {
+	durable := calls[0][0].durable // they are not mixed
 	p, err := s.pipeliner(ctx, durable)
 	if err != nil {
-		for _, o := range group {
-			o.err = err
+		for _, ops := range calls {
+			answer(ops, nil, err)
 		}
-		return nil
+		return nil, nil
 	}
-	commands := make([]*redis.Cmd, len(group))
-	for i, o := range group {
-		commands[i] = call(p, o)
+	commands := make([]*redis.Cmd, len(calls))
+	for i, ops := range calls {
+		keys, args := s.address(ops)
+		if byText {
+			commands[i] = p.Eval(ctx, ops[0].script.text, keys, args...)
+		} else {
+			commands[i] = p.EvalSha(ctx, ops[0].script.sha, keys, args...)
+		}
 	}
 	var wait *redis.Cmd
 	if durable {
@@ -229,20 +273,49 @@ func (s *Store) pipeline(ctx context.Context, group []*op, call func(redis.Pipel
 		wait = p.Do(ctx, "wait", s.o.Replicas, (s.o.AcceptTimeout / 2).Milliseconds())
 	}
 	_, execErr := p.Exec(ctx)
-	for i, o := range group {
-		o.reply, o.err = commands[i].Result()
+	for i, ops := range calls {
+		reply, err := commands[i].Result()
 		switch {
-		case errors.Is(o.err, redis.Nil):
-			o.reply, o.err = none{}, nil
-		case o.err == nil && o.reply == nil:
-			o.err = cmp.Or(execErr, errSilent) // the library did not get to it
-		case redis.HasErrorPrefix(o.err, "NOSCRIPT"):
-			unknown = append(unknown, o)
-		case o.err == nil && o.durable:
-			o.err = s.replicated(wait)
+		case errors.Is(err, redis.Nil):
+			reply, err = none{}, nil
+		case err == nil && reply == nil:
+			err = cmp.Or(execErr, errSilent) // the library did not get to it
+		case redis.HasErrorPrefix(err, "NOSCRIPT"):
+			unknown = append(unknown, ops)
+		case err != nil && len(ops) > 1 && isReply(err):
+			failed = append(failed, ops)
+		case err == nil && durable:
+			err = s.replicated(wait)
+		}
+		answer(ops, reply, err)
+	}
+	return unknown, failed
+}
+
+// isReply tells an error of the script from one of the connection.
+func isReply(err error) bool {
+	var reply redis.Error
+	return errors.As(err, &reply)
+}
+
+// answer gives each op its own: a call of accepts has a list of answers.
+func answer(ops []*op, reply any, err error) {
+	if ops[0].script != scriptAccept || err != nil {
+		for _, o := range ops {
+			o.reply, o.err = reply, err
+		}
+		return
+	}
+	answers, _ := reply.([]any)
+	for i, o := range ops {
+		o.reply, o.err = nil, nil
+		if i < len(answers) {
+			o.reply = answers[i]
+		}
+		if o.reply == nil {
+			o.err = errReply
 		}
 	}
-	return unknown
 }
 
 // pipeliner is of the one node that holds our slot when it has to be told to wait for its replicas: a command without a

@@ -71,7 +71,7 @@ func (s *Store) Prune(ctx context.Context, r store.Retention) (more bool, err er
 			return err
 		})
 	}
-	return len(found)/3 >= pruneAtOnce || len(spent) >= pruneAtOnce, together(steps)
+	return len(found)/3 >= pruneAtOnce || len(spent) >= pruneAtOnce, atOnce(steps)
 }
 
 // keptFor shortens the life of what was delivered while memory is short: new webhooks matter more than old ones that
@@ -83,8 +83,8 @@ func (s *Store) keptFor(st event.State, keep store.StateRetention) time.Duration
 	return keep[st]
 }
 
-// together does the steps at the same time, so that they share a pipeline.
-func together(steps []func() error) error {
+// atOnce does the steps at the same time, so that they share a pipeline.
+func atOnce(steps []func() error) error {
 	errs := make(chan error, len(steps))
 	for _, step := range steps {
 		go func() { errs <- step() }()

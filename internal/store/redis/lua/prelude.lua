@@ -28,12 +28,10 @@ local function whole(n)
 	return string.format('%.0f', n)
 end
 
--- stamp gives times that no other event or job has and that grow even when the clock is set back, so that lists have one
--- order and cursors one meaning. It takes the n times from the one it returns.
-local function stamp(n)
-	local first = math.max(now, (tonumber(stored[2]) or 0) + 1)
-	redis.call('HSET', meta, 'clock', whole(first + n - 1))
-	return first
+-- next_stamp is the next time that no other event or job has. Such times grow even when the clock is set back, so that lists
+-- have one order and cursors one meaning. Whoever takes it, or several from it on, stores the last one as the clock.
+local function next_stamp()
+	return math.max(now, (tonumber(stored[2]) or 0) + 1)
 end
 
 local function unpack_job(raw)

@@ -19,7 +19,8 @@ end
 
 at_limit()
 local ring = nothing_due(due)
-local created = stamp(1)
+local created = next_stamp()
+redis.call('HSET', meta, 'clock', whole(created))
 redis.call('HSET', jobs, copy_id, pack_job({ state = PENDING, pruned = 0, attempts = 0, failures = 0, lost = 0,
 	created = created, due = now, ended = 0, claimed = 0, event = j.event, token = NONE, replay_of = id, lane = j.lane,
 	info = j.info, reason = '', error = '' }))
