@@ -136,7 +136,7 @@ func (f *whoFlags) read(keyed bool) (*who, error) {
 		}
 	}
 	for _, file := range f.certs {
-		pem, err := os.ReadFile(file)
+		pem, err := readSmall(file)
 		if err != nil {
 			return nil, fmt.Errorf("reading the certificate: %w", err)
 		}
@@ -145,6 +145,22 @@ func (f *whoFlags) read(keyed bool) (*who, error) {
 	w.options = plainOptions(w.options)
 	w.lookAtSecrets()
 	return w, nil
+}
+
+// fileMax is far above any secret or chain of certificates. Without it a device file would be read for ever.
+const fileMax = 1 << 20
+
+func readSmall(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	content, err := io.ReadAll(io.LimitReader(f, fileMax+1))
+	if err == nil && len(content) > fileMax {
+		err = fmt.Errorf("%s has more than %d bytes and is no file of secrets", path, fileMax)
+	}
+	return content, err
 }
 
 // readSecrets reads a secret where it is said to be. Errors never show a secret.
@@ -157,7 +173,7 @@ func readSecrets(flag, text string) ([]string, error) {
 		return []string{secret}, nil
 	}
 	if path, ok := strings.CutPrefix(text, "@"); ok {
-		content, err := os.ReadFile(path)
+		content, err := readSmall(path)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", flag, err)
 		}

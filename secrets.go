@@ -40,6 +40,7 @@ func resolveSecrets(c *VerifyConfig) ([]string, error) {
 
 // secretsOfFile takes each line for a secret, but keeps together what has several lines by its nature: PEM and JSON keys.
 func secretsOfFile(content string) []string {
+	content = strings.TrimPrefix(content, "\ufeff") // editors on Windows put it first, and no secret begins with it
 	if strings.HasPrefix(strings.TrimSpace(content), "{") && json.Valid([]byte(content)) {
 		return []string{strings.TrimSpace(content)}
 	}

@@ -28,7 +28,7 @@ func find(t *testing.T, doc, pointer string) (string, bool) {
 func TestRFC6901(t *testing.T) {
 	const doc = `{"foo":["bar","baz"],"":0,"a/b":1,"c%d":2,"e^f":3,"g|h":4,"i\\j":5,"k\"l":6," ":7,"m~n":8}`
 	for pointer, want := range map[string]string{
-		"/foo": `["bar","baz"]`, "/foo/0": `"bar"`, "/": "0", "/a~1b": "1", "/c%d": "2", "/e^f": "3", "/g|h": "4", `/i\j`: "5", `/k"l`: "6", "/ ": "7", "/m~0n": "8",
+		"/foo": `["bar","baz"]`, "/foo/0": `"bar"`, "/": "0", "/a~1b": "1", "/c%d": "2", "/e^f": "3", "/g|h": "4", `/i\j`: "5", `/k"l`: "6", "/ ": "7", "/m~0n": "8", //nolint:gocritic // the examples of RFC 6901
 	} {
 		if got, ok := find(t, doc, pointer); !ok || got != want {
 			t.Errorf("%s: got %s, %v, want %s", pointer, got, ok, want)
@@ -72,7 +72,7 @@ func TestTexts(t *testing.T) {
 }
 
 func TestItems(t *testing.T) {
-	for raw, want := range map[string]string{`[]`: "", `[1]`: "1", ` [ {"a":[1,2]} , "]" ]`: `{"a":[1,2]}|"]"`} {
+	for raw, want := range map[string]string{`[]`: "", `[1]`: "1", ` [ {"a":[1,2]} , "]" ]`: `{"a":[1,2]}|"]"`} { //nolint:gocritic // white space is what is tested
 		items, ok := jsonptr.Items([]byte(strings.TrimSpace(raw)), 2)
 		if got := string(bytes.Join(items, []byte("|"))); !ok || got != want {
 			t.Errorf("%s: got %s, %v", raw, got, ok)
