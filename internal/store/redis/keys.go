@@ -1,8 +1,6 @@
 package redis
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
 	"strconv"
 	"strings"
 
@@ -61,20 +59,9 @@ func (k *keyspace) ended(s event.State, queue string) string {
 	return k.tag + "ended:" + s.String() + ":" + queue
 }
 
-// key is where a dedupe key stands: in the space of its source, tenant and proof. Lengths are part of the input, so that
-// no two spaces can be spelled alike.
+// key is where a dedupe key stands.
 func (k *keyspace) key(e *event.Event, value string) string {
-	b := make([]byte, 0, 160)
-	b = binary.AppendUvarint(b, uint64(len(e.Source)))
-	b = append(b, e.Source...)
-	b = binary.AppendUvarint(b, uint64(len(e.Tenant)))
-	b = append(b, e.Tenant...)
-	if e.Verified {
-		b = append(b, 1)
-	} else {
-		b = append(b, 0)
-	}
-	sum := sha256.Sum256(append(b, value...))
+	sum := store.KeyHash(e, value)
 	return k.tag + "key:" + string(sum[:])
 }
 

@@ -5,32 +5,12 @@ import (
 	"context"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/caddy-anvil/anvil/internal/event"
 	"github.com/caddy-anvil/anvil/internal/store"
 )
-
-// A cursor is the time that the next page starts below: times are given out once and grow, so the order by (time, id) is
-// the order by time.
-func parseCursor(cursor string) (int64, error) {
-	if cursor == "" {
-		return 1 << 62, nil
-	}
-	digits, ours := strings.CutPrefix(cursor, cursorMark)
-	n, err := strconv.ParseInt(digits, 36, 64)
-	if !ours || err != nil || n <= 0 {
-		return 0, store.ErrCursor
-	}
-	return n, nil
-}
-
-func formatCursor(n int64) string { return cursorMark + strconv.FormatInt(n, 36) }
-
-// cursorMark tells a cursor from words that are numbers to base 36, like "null".
-const cursorMark = "_"
 
 // entry is one line of an index.
 type entry struct {
@@ -40,8 +20,11 @@ type entry struct {
 
 // Jobs implements store.Store. Pending jobs are listed by lane, the others by state. A page merges the heads of those lists
 // that the filter leaves, all read at one moment: a job that moves between them while a page is read is in exactly one.
+//
+// A cursor is the time that the next page starts below: times are given out once and grow, so the order by (time, id) is
+// the order by time.
 func (s *Store) Jobs(ctx context.Context, f store.JobFilter) (jobs []event.Job, next string, err error) {
-	below, err := parseCursor(f.Cursor)
+	below, err := store.ParseCursor(f.Cursor)
 	if err != nil {
 		return nil, "", err
 	}
@@ -102,11 +85,11 @@ type page struct {
 func (p *page) next() string {
 	switch {
 	case p.looked < len(p.entries):
-		return formatCursor(p.entries[p.looked].at + 1)
+		return store.FormatCursor(p.entries[p.looked].at + 1)
 	case p.last:
 		return ""
 	}
-	return formatCursor(p.from)
+	return store.FormatCursor(p.from)
 }
 
 // loadAtLeast is how many records are read at once, so that a rare match costs no command for each entry before it.
@@ -185,7 +168,7 @@ const factsAtFirst = 512
 
 // Events implements store.Store.
 func (s *Store) Events(ctx context.Context, f store.EventFilter) (events []event.Event, next string, err error) {
-	below, err := parseCursor(f.Cursor)
+	below, err := store.ParseCursor(f.Cursor)
 	if err != nil {
 		return nil, "", err
 	}

@@ -100,10 +100,7 @@ func atOnce(steps []func() error) error {
 
 // knownQueues are those that have or had jobs.
 func (s *Store) knownQueues(ctx context.Context, r store.Retention) ([]string, error) {
-	s.queueMu.Lock()
-	stale := time.Since(s.learnt) > learnEvery
-	s.queueMu.Unlock()
-	if stale {
+	if time.Since(time.Unix(0, s.learnt.Load())) > learnEvery {
 		var fields []string
 		err := s.read(ctx, "listing queues", func(ctx context.Context) (err error) {
 			fields, err = s.client.HKeys(ctx, s.keys.of("counts")).Result()
@@ -112,22 +109,20 @@ func (s *Store) knownQueues(ctx context.Context, r store.Retention) ([]string, e
 		if err != nil {
 			return nil, err
 		}
-		s.queueMu.Lock()
 		for _, f := range fields {
 			queue, _, _ := strings.Cut(f, "\x00")
-			s.queues[queue] = true
+			s.know(queue)
 		}
-		s.learnt = time.Now()
-		s.queueMu.Unlock()
+		s.learnt.Store(time.Now().UnixNano())
 	}
-	s.queueMu.Lock()
-	defer s.queueMu.Unlock()
-	all := make([]string, 0, len(s.queues)+len(r.Queues))
-	for q := range s.queues {
-		all = append(all, q)
-	}
+	var all []string
+	s.queues.Range(func(queue, _ any) bool {
+		name, _ := queue.(string)
+		all = append(all, name)
+		return true
+	})
 	for q := range r.Queues {
-		if !s.queues[q] {
+		if _, known := s.queues.Load(q); !known {
 			all = append(all, q)
 		}
 	}

@@ -34,9 +34,8 @@ type Store struct {
 	offset atomic.Int64 // microseconds
 	server *server
 
-	queueMu sync.Mutex
-	queues  map[string]bool // that have or had jobs, as far as this instance knows
-	learnt  time.Time
+	queues sync.Map     // names of those that have or had jobs, as far as this instance knows
+	learnt atomic.Int64 // when the others' queues were last asked for, in nanoseconds
 
 	stop   context.CancelFunc
 	loops  sync.WaitGroup
@@ -66,7 +65,7 @@ func Open(ctx context.Context, o Options) (*Store, error) { //nolint:contextchec
 	loops, stop := context.WithCancel(context.Background())
 	s := &Store{
 		o: o, log: o.Log, client: o.client(), keys: newKeyspace(o.Prefix), name: uuid.NewString(),
-		wake: make(chan struct{}, 1), server: newServer(), queues: map[string]bool{}, stop: stop,
+		wake: make(chan struct{}, 1), server: newServer(), stop: stop,
 	}
 	s.batch, s.durable, s.large = newBatcher(groupMax, s.sendGroup), newBatcher(groupMax, s.sendGroup), newBatcher(1, s.sendGroup)
 	if err := s.inspect(ctx); errors.Is(err, errUnusable) {
@@ -142,7 +141,7 @@ func (s *Store) read(ctx context.Context, doing string, fn func(ctx context.Cont
 
 // know notes a queue that has jobs, so that its ended ones are pruned.
 func (s *Store) know(queue string) {
-	s.queueMu.Lock()
-	defer s.queueMu.Unlock()
-	s.queues[queue] = true
+	if _, known := s.queues.Load(queue); !known { // reading takes no lock: accepts come here
+		s.queues.Store(queue, true)
+	}
 }

@@ -21,20 +21,8 @@ type keyHash struct {
 	rest [16]byte
 }
 
-// hashKey puts a key into the space of its source, tenant and proof. Lengths are part of the input, so that no two
-// spaces can be spelled alike.
 func hashKey(e *event.Event, key string) keyHash {
-	b := make([]byte, 0, 128)
-	b = binary.AppendUvarint(b, uint64(len(e.Source)))
-	b = append(b, e.Source...)
-	b = binary.AppendUvarint(b, uint64(len(e.Tenant)))
-	b = append(b, e.Tenant...)
-	if e.Verified {
-		b = append(b, 1)
-	} else {
-		b = append(b, 0)
-	}
-	sum := sha256.Sum256(append(b, key...))
+	sum := store.KeyHash(e, key)
 	k := keyHash{h: int64(binary.BigEndian.Uint64(sum[:8]) >> 1)}
 	copy(k.rest[:], sum[8:])
 	return k

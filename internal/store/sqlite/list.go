@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strconv"
-	"strings"
 
 	"zombiezen.com/go/sqlite"
 
@@ -14,30 +12,13 @@ import (
 	"github.com/caddy-anvil/anvil/internal/store"
 )
 
-// A cursor is the sequence number that the next page starts below: times are unique and grow with it, so the order by
-// (time, id) is the order by number.
-func parseCursor(cursor string) (int64, error) {
-	if cursor == "" {
-		return 1 << 62, nil
-	}
-	digits, ours := strings.CutPrefix(cursor, cursorMark)
-	n, err := strconv.ParseInt(digits, 36, 64)
-	if !ours || err != nil || n <= 0 {
-		return 0, store.ErrCursor
-	}
-	return n, nil
-}
-
-func formatCursor(seq int64) string { return cursorMark + strconv.FormatInt(seq, 36) }
-
-// cursorMark tells a cursor from words that are numbers to base 36: a client that sends "null" back at the end of a walk
-// would begin it anew, for ever.
-const cursorMark = "_"
-
 // Jobs implements store.Store. A page with a state, queue, source or endpoint reads the heads of the lanes' own index
 // and merges them, so that three dead jobs are found at once among a million delivered ones.
+//
+// A cursor is the sequence number that the next page starts below: times are unique and grow with it, so the order by
+// (time, id) is the order by number.
 func (s *Store) Jobs(ctx context.Context, f store.JobFilter) (jobs []event.Job, next string, err error) {
-	below, err := parseCursor(f.Cursor)
+	below, err := store.ParseCursor(f.Cursor)
 	if err != nil {
 		return nil, "", err
 	}
@@ -98,7 +79,7 @@ func (p *page) next() string {
 	if p.done || p.below <= 1 {
 		return ""
 	}
-	return formatCursor(p.below)
+	return store.FormatCursor(p.below)
 }
 
 // jobNumbers finds the next n candidates below a number, newest first.
@@ -157,7 +138,7 @@ var errPageFull = errors.New("page full")
 
 // Events implements store.Store.
 func (s *Store) Events(ctx context.Context, f store.EventFilter) (events []event.Event, next string, err error) {
-	below, err := parseCursor(f.Cursor)
+	below, err := store.ParseCursor(f.Cursor)
 	if err != nil {
 		return nil, "", err
 	}
