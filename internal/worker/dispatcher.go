@@ -129,9 +129,9 @@ func (d *dispatcher) claim(lanes []store.Lane) (got store.Claimed, ok bool) {
 	var first time.Time
 	trouble := backoff{}
 	for d.mayClaim() {
-		// An unanswered claim may have leased jobs that only its token gets at, so it is sent again; but not until those
-		// leases may be near their end.
-		if first.IsZero() || time.Since(first) > d.every.Lease/3 {
+		// An unanswered claim may have leased jobs that only its token gets at, so it is sent again. Not for longer than half
+		// a lease: the next renewal, which may be a third of it away, has to come before the end.
+		if first.IsZero() || time.Since(first) > d.every.Lease/2 {
 			c.Token, first = d.newID(), time.Now()
 		}
 		got, err := d.store.Claim(d.writing, c)
