@@ -76,15 +76,23 @@ type upstream struct {
 // newUpstream starts an upstream. A nil script answers 200 to everything.
 func newUpstream(t testing.TB, script func(n int, h hit) answer) *upstream {
 	t.Helper()
-	return newUpstreamAt(t, freePort(t), script)
+	return newUpstreamOn(t, listen(t), script)
 }
 
-func newUpstreamAt(t testing.TB, port int, script func(n int, h hit) answer) *upstream {
+// newUpstreamAt starts one on a port that was free.
+func newUpstreamAt(t testing.TB, port int) *upstream {
 	t.Helper()
-	ln, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-	if err != nil {
-		t.Fatal(err)
-	}
+	var ln net.Listener
+	// A process that is just being started holds copies of all sockets for a moment, closed ones too.
+	waitFor(t, 5*time.Second, "the port being free", func() (free bool) {
+		var err error
+		ln, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		return err == nil
+	})
+	return newUpstreamOn(t, ln, nil)
+}
+
+func newUpstreamOn(t testing.TB, ln net.Listener, script func(n int, h hit) answer) *upstream {
 	if script == nil {
 		script = func(int, hit) answer { return answer{} }
 	}

@@ -50,17 +50,22 @@ func init() {
 	nextPort.Store(int32(20000 + os.Getpid()%100*100))
 }
 
-// freePort returns a loopback port that nobody listens on and that this run has not used before.
-func freePort(t testing.TB) int {
+// listen takes a loopback port that this run has not used before.
+func listen(t testing.TB) net.Listener {
 	t.Helper()
 	for range 2000 {
-		port := int(nextPort.Add(1))
-		ln, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-		if err == nil {
-			ln.Close()
-			return port
+		if ln, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", nextPort.Add(1))); err == nil {
+			return ln
 		}
 	}
 	t.Fatal("no free port found")
-	return 0
+	return nil
+}
+
+// freePort returns a loopback port that nobody listens on and that this run has not used before.
+func freePort(t testing.TB) int {
+	t.Helper()
+	ln := listen(t)
+	defer ln.Close()
+	return ln.Addr().(*net.TCPAddr).Port
 }

@@ -53,7 +53,7 @@ func TestTheBacklogLimitHoldsAcrossInstances(t *testing.T) {
 		return states["pending"]+states["running"] == limit
 	})
 
-	up := newUpstreamAt(t, port, nil)
+	up := newUpstreamAt(t, port)
 	f.members[1].settled(30 * time.Second)
 	allArrived(t, up, acked)
 	noneTwice(t, up)

@@ -153,7 +153,8 @@ type Lane struct {
 
 // Claim asks for due jobs.
 type Claim struct {
-	// Token is new for each Claim and fences everything that is claimed by it.
+	// Token is new for each Claim and fences everything that is claimed by it. Sent again, after no answer came, it gives
+	// the same jobs as far as they are still its own, and their leases begin anew.
 	Token event.ID
 	Lanes []Lane
 	Lease time.Duration

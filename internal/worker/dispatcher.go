@@ -125,15 +125,10 @@ func (d *dispatcher) room(r *ruling, ids []store.LaneID) []store.Lane {
 
 // claim asks the store until it answers and starts the jobs that it gives. ok is false when there is no use in asking on.
 func (d *dispatcher) claim(lanes []store.Lane) (got store.Claimed, ok bool) {
-	c := store.Claim{Lanes: lanes, Lease: d.every.Lease}
-	var first time.Time
+	// An unanswered claim may have leased jobs that only its token gets at, so the same one is sent until it is answered.
+	c := store.Claim{Token: d.newID(), Lanes: lanes, Lease: d.every.Lease}
 	trouble := backoff{}
 	for d.mayClaim() {
-		// An unanswered claim may have leased jobs that only its token gets at, so it is sent again. Not for longer than half
-		// a lease: the next renewal, which may be a third of it away, has to come before the end.
-		if first.IsZero() || time.Since(first) > d.every.Lease/2 {
-			c.Token, first = d.newID(), time.Now()
-		}
 		got, err := d.store.Claim(d.writing, c)
 		if err == nil {
 			if trouble.times > 0 {

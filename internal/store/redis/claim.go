@@ -46,66 +46,63 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error)
 // fetchAtOnce bounds what one pipeline asks for: a claim of many large payloads must not run into the time limit of one.
 const fetchAtOnce = 16
 
-// fetchEvents reads the events of claimed jobs. An event that Redis has lost leaves its job without payload, which the
-// worker reports. Jobs whose event cannot be read are left out: their lease runs out, and after some such lives they are
-// dead, while the others go on. When none can be read, that is Redis' trouble and an error.
+// fetchEvents reads the events of claimed jobs: all, or none when Redis does not answer, so that the claim is sent again
+// and gives them all. An event that Redis has lost leaves its job without payload, which the worker reports.
 func (s *Store) fetchEvents(ctx context.Context, jobs []store.ClaimedJob) ([]store.ClaimedJob, error) {
-	var read []store.ClaimedJob
-	var failed error
+	read, atOnce := make([]store.ClaimedJob, 0, len(jobs)), fetchAtOnce
 	for len(jobs) > 0 {
-		some := jobs[:min(fetchAtOnce, len(jobs))]
-		jobs = jobs[len(some):]
-		if err := s.fetch(ctx, some); err == nil {
-			read = append(read, some...)
-			continue
+		some := jobs[:min(atOnce, len(jobs))]
+		got, err := s.fetch(ctx, some)
+		switch {
+		case err == nil:
+			read, jobs = append(read, got...), jobs[len(some):]
+		case len(some) == 1:
+			return nil, err
+		default: // together they may have been too large for the time limit
+			atOnce = 1
 		}
-		for i := range some {
-			if err := s.fetch(ctx, some[i:i+1]); err != nil {
-				failed = err
-				continue
-			}
-			read = append(read, some[i])
-		}
-	}
-	if len(read) == 0 {
-		return nil, failed
-	}
-	if failed != nil {
-		s.log.Error("the events of some claimed jobs cannot be read; they are tried again when their leases end", zap.Error(failed))
 	}
 	return read, nil
 }
 
-func (s *Store) fetch(ctx context.Context, jobs []store.ClaimedJob) error {
-	return s.read(ctx, "reading claimed events", func(ctx context.Context) error { return s.fetchSome(ctx, jobs) })
+func (s *Store) fetch(ctx context.Context, jobs []store.ClaimedJob) (got []store.ClaimedJob, err error) {
+	err = s.read(ctx, "reading claimed events", func(ctx context.Context) error {
+		got, err = s.fetchSome(ctx, jobs)
+		return err
+	})
+	return got, err
 }
 
-func (s *Store) fetchSome(ctx context.Context, jobs []store.ClaimedJob) error {
+// fetchSome leaves out the jobs whose event is there and cannot be read. Their leases run out, and after some such lives
+// they are dead, while the others go on.
+func (s *Store) fetchSome(ctx context.Context, jobs []store.ClaimedJob) ([]store.ClaimedJob, error) {
 	p := s.client.Pipeline()
 	raw := make([]*redis.StringCmd, len(jobs))
 	for i := range jobs {
 		raw[i] = p.Get(ctx, s.keys.event(jobs[i].Job.EventID))
 	}
-	if _, err := p.Exec(ctx); err != nil && !isNil(err) {
-		return err
-	}
+	_, _ = p.Exec(ctx) // tells the first command's error only, and each has its own
+	got := make([]store.ClaimedJob, 0, len(jobs))
 	for i := range jobs {
-		j := &jobs[i]
+		j := jobs[i]
 		j.Event = event.Event{ID: j.Job.EventID, Source: j.Job.Source, Tenant: j.Job.Tenant}
 		b, err := raw[i].Bytes()
-		if isNil(err) {
+		if err == nil {
+			var e storedEvent
+			if e, err = parseEvent(j.Job.EventID, b); err == nil {
+				j.Event = e.Event
+			}
+		} else if !isNil(err) && !redis.HasErrorPrefix(err, "WRONGTYPE") {
+			return nil, err
+		}
+		if err != nil && !isNil(err) {
+			s.log.Error("the event of a job cannot be read and the job is not delivered; was it changed by something else than this program?",
+				zap.Stringer("job_id", j.Job.ID), zap.String("store", s.Describe()), zap.Error(err))
 			continue
 		}
-		if err != nil {
-			return err // Exec tells the first error only, and that may have been a lost event
-		}
-		e, err := parseEvent(j.Job.EventID, b)
-		if err != nil {
-			return err
-		}
-		j.Event = e.Event
+		got = append(got, j)
 	}
-	return nil
+	return got, nil
 }
 
 // parseJobs reads ids and records that follow each other.

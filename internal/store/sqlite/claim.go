@@ -15,7 +15,7 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error)
 	var answer store.Claimed
 	err := s.do(ctx, false, func(t *tx) error {
 		answer = store.Claimed{}
-		again, err := t.claimedBy(c.Token, &answer)
+		again, err := t.claimedBy(c, &answer)
 		if err != nil || again {
 			return err
 		}
@@ -29,27 +29,30 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error)
 	return answer, err
 }
 
-// claimedBy repeats the answer of a claim that was sent before.
-func (t *tx) claimedBy(token event.ID, answer *store.Claimed) (bool, error) {
-	found := false
-	repeat := func(l *lease) error {
-		if l.token != token {
-			return nil
-		}
-		found = true
-		return t.loadClaimed(l.seq, answer)
-	}
+// claimedBy repeats the answer of a claim that was sent before. Its caller begins only now, so do the leases.
+func (t *tx) claimedBy(c store.Claim, answer *store.Claimed) (bool, error) {
+	var again []*lease
 	for _, l := range t.w.s.leases {
-		if err := repeat(l); err != nil {
-			return false, err
+		if l.token == c.Token && !t.ended(l) {
+			again = append(again, l)
 		}
 	}
 	for _, l := range t.leased { // sent twice within this transaction
-		if err := repeat(l); err != nil {
+		if l.token == c.Token && !t.ended(l) {
+			again = append(again, l)
+		}
+	}
+	for _, l := range again {
+		if err := t.loadClaimed(l.seq, answer); err != nil {
 			return false, err
 		}
 	}
-	return found, nil
+	t.w.s.mu.Lock()
+	defer t.w.s.mu.Unlock()
+	for _, l := range again {
+		l.until = t.elapsed + c.Lease.Microseconds()
+	}
+	return len(again) > 0, nil
 }
 
 func (t *tx) claimLane(ln store.Lane, c store.Claim, answer *store.Claimed) error {

@@ -141,6 +141,43 @@ func claimSpecs(it specify) {
 			f.finish(delivered(leaseOf(c.Token, j)))
 		}
 	})
+
+	it("sent again with its token begins the leases anew", func(f *fixture) {
+		f.accept()
+		f.accept()
+		c := claimOf(2, hooks)
+		c.Lease = time.Minute
+		first, err := f.store.Claim(f.Context(), c)
+		f.must(err)
+		f.finish(delivered(leaseOf(c.Token, first.Jobs[1])))
+		f.store.Advance(50 * time.Second)
+		again, err := f.store.Claim(f.Context(), c)
+		f.must(err)
+		if len(again.Jobs) != 1 || again.Jobs[0].Job.ID != first.Jobs[0].Job.ID {
+			f.Fatalf("claimed again: %d jobs, want the one that is not finished", len(again.Jobs))
+		}
+		f.store.Advance(50 * time.Second)
+		f.wantRecovered(0)
+		f.store.Advance(11 * time.Second)
+		f.wantRecovered(1)
+	})
+
+	it("sent again after its lease was recovered takes nothing from the next holder", func(f *fixture) {
+		f.accept()
+		c := claimOf(1, hooks)
+		c.Lease = time.Minute
+		_, err := f.store.Claim(f.Context(), c)
+		f.must(err)
+		f.store.Advance(61 * time.Second)
+		f.wantRecovered(1)
+		token, next := f.claim(time.Hour, 1, hooks)
+		again, err := f.store.Claim(f.Context(), c)
+		f.must(err)
+		if len(again.Jobs) != 0 {
+			f.Fatal("the job was given to two at once")
+		}
+		f.finish(delivered(leaseOf(token, next[0])))
+	})
 }
 
 func lessID(a, b event.ID) bool { return slices.Compare(a[:], b[:]) < 0 }

@@ -9,11 +9,15 @@ local function give(id, raw)
 end
 
 local before = redis.call('HGET', claims, token)
-if before then -- sent again
+if before then -- sent again: the caller begins only now, so do the leases
+	if redis.call('ZSCORE', claimed, token) then
+		redis.call('ZADD', claimed, now + lease, token)
+	end
 	for i = 1, #before, 16 do
 		local id = string.sub(before, i, i + 15)
 		local j, raw = load_job(id)
 		if j and j.state == RUNNING and j.token == token then
+			redis.call('ZADD', leases, now + lease, id)
 			give(id, raw)
 		end
 	end
