@@ -204,7 +204,8 @@ func (c *SourceConfig) parseRespond(d *caddyfile.Dispenser) error {
 	}
 	c.Respond = &RespondConfig{Status: status}
 	if d.NextArg() {
-		c.Respond.Body = d.Val()
+		body := d.Val()
+		c.Respond.Body = &body
 	}
 	if err := c.Respond.validate(); err != nil {
 		return d.WrapErr(err)

@@ -1,6 +1,7 @@
 package anvil
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -64,7 +65,7 @@ func (v *VerifyConfig) parseOptions(d *caddyfile.Dispenser) error {
 		case i >= 0:
 			return d.Errf("verify %s takes no %s; it takes: %s", v.Provider, name, strings.Join(takes, ", "))
 		default:
-			return d.Errf("unrecognized subdirective '%s'%s", name, or(meant(name, takes), "; verify "+v.Provider+" takes: "+strings.Join(takes, ", ")))
+			return d.Errf("unrecognized subdirective '%s'%s", name, cmp.Or(meant(name, takes), "; verify "+v.Provider+" takes: "+strings.Join(takes, ", ")))
 		}
 		if err := v.parseOption(d, &all[i]); err != nil {
 			return err

@@ -201,6 +201,9 @@ func (w *who) readOption(text string) error {
 		if err != nil {
 			return err
 		}
+		if len(values) > 1 {
+			return fmt.Errorf("--option %s has %d values, and one is allowed", word, len(values))
+		}
 		value = values[0]
 	}
 	before, twice := w.options[word]

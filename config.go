@@ -191,9 +191,9 @@ type RespondConfig struct {
 	// The HTTP status, 200 to 299. Default: 202.
 	Status int `json:"status,omitempty"`
 
-	// The body, sent as it is in place of the JSON with the job's id. Refused for 204 and 205, which have no body.
-	// Default: the JSON.
-	Body string `json:"body,omitempty"`
+	// The body, sent as it is in place of the JSON with the job's id; it may be empty. Refused for 204 and 205, which have no
+	// body. Default: the JSON.
+	Body *string `json:"body,omitempty"`
 }
 
 // AppConfig is what the sources of a configuration share.

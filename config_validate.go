@@ -202,6 +202,7 @@ var placeholderPattern = regexp.MustCompile(`\{([^{}]+)\}`)
 // unknownPlaceholders finds a placeholder that no request can have, and one that a request may or may not have: those of
 // other modules, and of TLS, are only known when a request comes.
 func unknownPlaceholders(text string) (never, perhaps string) {
+	// Made for tests, and the only replacer that knows the names of HTTP without a server.
 	repl := caddyhttp.NewTestReplacer(&http.Request{URL: &url.URL{}, Header: http.Header{}})
 	for _, m := range placeholderPattern.FindAllStringSubmatch(text, -1) {
 		name := m[1]
@@ -245,7 +246,7 @@ func (r *RespondConfig) validate() error {
 			return err
 		}
 	}
-	if r.Body != "" && (r.Status == http.StatusNoContent || r.Status == http.StatusResetContent) {
+	if r.Body != nil && *r.Body != "" && (r.Status == http.StatusNoContent || r.Status == http.StatusResetContent) {
 		return fmt.Errorf("respond %d has no body by the rules of HTTP; leave it out or use 200", r.Status)
 	}
 	return nil

@@ -1,6 +1,7 @@
 package anvil
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -84,7 +85,7 @@ func unknownProvider(name string) error {
 		known = append(append(known, p.ID), p.Aliases...)
 	}
 	// There are too many to name them all.
-	return fmt.Errorf("unknown provider '%s'%s", name, or(meant(name, known), "; caddy anvil providers lists all, and hmac describes one of your own"))
+	return fmt.Errorf("unknown provider '%s'%s", name, cmp.Or(meant(name, known), "; caddy anvil providers lists all, and hmac describes one of your own"))
 }
 
 // checkOptions leaves values with placeholders to the loading of the configuration.

@@ -1,7 +1,7 @@
 package anvil
 
 import (
-	"net/http"
+	"cmp"
 	"strings"
 	"time"
 
@@ -40,7 +40,7 @@ func newKeyPlan(c *DedupeConfig, p *proof) (keyPlan, error) {
 	}
 	// Off means that repeats are welcome, but another event beside a captured token is none.
 	if p != nil && p.provider.Once && (plan.rule.Kind != "off" || !p.provider.CoversBody) {
-		plan.signed = or(p.ReplayWindow(), plan.ttl)
+		plan.signed = cmp.Or(p.ReplayWindow(), plan.ttl)
 	}
 	switch plan.rule.Kind {
 	case "off":
@@ -53,7 +53,7 @@ func newKeyPlan(c *DedupeConfig, p *proof) (keyPlan, error) {
 		plan.rule.Provider, plan.rule.Otherwise = p.provider.ID, p.DedupeOtherwise()
 		if p.provider.Proves && !p.IDSigned() {
 			// Without a signed time a captured webhook can be sent again for ever.
-			plan.signed = or(p.ReplayWindow(), plan.ttl)
+			plan.signed = cmp.Or(p.ReplayWindow(), plan.ttl)
 		}
 	case "signature":
 		if p == nil {
@@ -82,9 +82,8 @@ func (k *keyPlan) of(t *trust, id string, r *verify.Request, now time.Time) []st
 			signature = t.verdict.Signature
 		}
 		value, fallback := k.keys.Of(signature, id, r.Header, r.Body)
-		// What comes by GET has its event in the query, and no body to tell it from another.
-		if (fallback || k.rule.Kind == "body") && len(r.Body) == 0 && r.Method != http.MethodPost {
-			value = ingress.OfURL(r.Method, r.URL)
+		if (fallback || k.rule.Kind == "body") && len(r.Body) == 0 {
+			value = ofBodyless(t, r, now)
 		}
 		keys = []store.Key{{Value: value, TTL: k.ttl}}
 	}
@@ -93,6 +92,15 @@ func (k *keyPlan) of(t *trust, id string, r *verify.Request, now time.Time) []st
 		keys = append(keys, store.Key{Value: ingress.OfSigned(t.by.SignedHash(r, t.verdict, now)), TTL: k.signed})
 	}
 	return keys
+}
+
+// ofBodyless is the key of a webhook without a body to tell it from another: its event is in the URL. Where something is
+// signed and the URL is not, a captured webhook could be sent with any other URL, so there the signed bytes are the key.
+func ofBodyless(t *trust, r *verify.Request, now time.Time) string {
+	if t.verified && t.by.provider.CoversBody && t.by.provider.Family != verify.FamilyURL {
+		return ingress.OfSigned(t.by.SignedHash(r, t.verdict, now))
+	}
+	return ingress.OfURL(r.Method, r.URL)
 }
 
 // shortDuration leaves out the zeroes: 168h instead of 168h0m0s.

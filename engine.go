@@ -149,7 +149,7 @@ func (e *engine) check() health {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), checkTimeout)
 	defer cancel()
-	e.health = health{err: e.store.Check(ctx)}
+	e.health.err = e.store.Check(ctx)
 	if n, err := e.worker.Unrouted(ctx); err == nil {
 		e.health.unrouted = n
 	}

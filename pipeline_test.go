@@ -261,12 +261,32 @@ func TestADuplicateGetsTheFirstIDs(t *testing.T) {
 	}
 }
 
+func TestOneBodyUnderTwoSignaturesIsTwoEvents(t *testing.T) {
+	s := newSite(t)
+	const other = "another-secret-0123456789"
+	s.mustLoad("anvil shop {\nverify hmac "+testSecret+" "+other+"\n}", "")
+	mac := hmac.New(sha256.New, []byte(other))
+	mac.Write([]byte("x"))
+	resign := func(r *http.Request) { r.Header.Set("X-Signature", "sha256="+hex.EncodeToString(mac.Sum(nil))) }
+	first, second := s.post("x"), s.do(http.MethodPost, "/", "x", resign)
+	if replayed(second) || first.jobID(t) == second.jobID(t) {
+		t.Errorf("first %s, under another signature %s", first.body, second.body)
+	}
+	if again := s.do(http.MethodPost, "/", "x", resign); again.jobID(t) != second.jobID(t) {
+		t.Errorf("the second again: %s", again.body)
+	}
+}
+
 func TestRespondReplacesTheAnswerButNotTheID(t *testing.T) {
 	s := newSite(t)
 	s.mustLoad("anvil shop {\nverify hmac "+testSecret+"\nrespond 200 ok\n}", "")
 	r := s.post("x")
 	if r.status != 200 || r.body != "ok" || r.header.Get("Anvil-Job-Id") == "" {
 		t.Errorf("answered %d %q %v", r.status, r.body, r.header)
+	}
+	s.mustLoad("anvil shop {\nverify hmac "+testSecret+"\nrespond 200 \"\"\n}", "")
+	if r := s.post("x"); r.status != 200 || r.body != "" || r.header.Get("Anvil-Job-Id") == "" {
+		t.Errorf("answered %d %q %v, want no body", r.status, r.body, r.header)
 	}
 }
 
@@ -400,9 +420,13 @@ func TestAStoreThatIsAwayGives503(t *testing.T) {
 	if err := openEngines()[0].store.Close(); err != nil {
 		t.Fatal(err)
 	}
+	before := requests("shop", "refused", "store_unavailable")
 	r := s.post("x")
 	if r.status != 503 || r.body != `{"error":"store_unavailable"}`+"\n" || r.header.Get("Retry-After") == "" {
 		t.Errorf("webhook: %d %q %v", r.status, r.body, r.header)
+	}
+	if n := requests("shop", "refused", "store_unavailable") - before; n != 1 {
+		t.Errorf("counted %v refusals, want 1", n)
 	}
 	if r := s.do(http.MethodGet, "/ready", "", nil); r.status != 503 || strings.Contains(r.body, s.store) {
 		t.Errorf("readiness: %d %s", r.status, r.body)

@@ -2,6 +2,7 @@ package anvil
 
 import (
 	"bytes"
+	"cmp"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
@@ -187,7 +188,7 @@ func TestEveryProvider(t *testing.T) {
 		t.Run(p.ID, func(t *testing.T) {
 			s := &site{TB: t, addr: at.addr}
 			r := s.sendAs(p, "/"+p.ID, someEvent, nil)
-			want := or(p.Accepted.Status, http.StatusAccepted)
+			want := cmp.Or(p.Accepted.Status, http.StatusAccepted)
 			if r.status != want || p.Accepted.Status != 0 && r.body != p.Accepted.Body || r.header.Get("Anvil-Job-Id") == "" {
 				t.Fatalf("answered %d %q %v, want %d", r.status, r.body, r.header, want)
 			}
@@ -201,7 +202,7 @@ func TestEveryProvider(t *testing.T) {
 			}
 			// 404 and 410 end subscriptions, and so do 400 and 406 at some.
 			r = s.send(&verify.Request{Method: http.MethodPost, URL: "http://" + s.addr + "/" + p.ID, Header: http.Header{}, Body: []byte(someEvent)}, nil)
-			if r.status != or(p.Refused.Status, http.StatusUnauthorized) || r.header.Get("Anvil-Job-Id") != "" {
+			if r.status != cmp.Or(p.Refused.Status, http.StatusUnauthorized) || r.header.Get("Anvil-Job-Id") != "" {
 				t.Errorf("without proof: %d %q", r.status, r.body)
 			}
 		})

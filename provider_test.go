@@ -1,6 +1,7 @@
 package anvil
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -459,20 +460,76 @@ func TestProvidersWithoutProofAreUnverified(t *testing.T) {
 	}
 }
 
-// What comes by GET has its event in the query: without a body all would be one.
-func TestWebhooksByGETWithDifferentQueriesAreDifferentEvents(t *testing.T) {
-	s := newSite(t)
-	s.mustLoad("anvil shop {\nverify twilio "+testSecret+"\n}", "")
-	get := func(query string) string {
-		t.Helper()
-		v := &verify.Request{Method: http.MethodGet, URL: "http://" + s.addr + "/in?" + query, Header: http.Header{}}
-		if err := verify.Sign("twilio", verify.SignKeys{Secret: testSecret}, nil, v, time.Now()); err != nil {
-			t.Fatal(err)
-		}
-		return s.send(v, nil).header.Get("Anvil-Job-Id")
+// What has no body has its event in the URL.
+func TestBodylessWebhooksWithDifferentURLsAreDifferentEvents(t *testing.T) {
+	twilio := func(v *verify.Request) error {
+		return verify.Sign("twilio", verify.SignKeys{Secret: testSecret}, nil, v, time.Now())
 	}
-	first := get("MessageSid=SM1")
-	if again, other := get("MessageSid=SM1"), get("MessageSid=SM2"); first == "" || again != first || other == first {
-		t.Errorf("jobs %q and %q of one event, %q of another", first, again, other)
+	for _, c := range []struct {
+		method, body string
+		prove        func(v *verify.Request) error
+	}{
+		{"POST", "verify none", nil},
+		{"POST", "verify none\ndedupe json /id", nil},
+		{"POST", "verify token " + testSecret + " {\nheader X-Token\n}", func(v *verify.Request) error { v.Header.Set("X-Token", testSecret); return nil }},
+		{"POST", "verify basic me:" + testSecret, func(v *verify.Request) error {
+			v.Header.Set("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte("me:"+testSecret)))
+			return nil
+		}},
+		{"POST", "verify twilio " + testSecret, twilio},
+		{"GET", "verify twilio " + testSecret, twilio},
+	} {
+		t.Run(c.method+" "+strings.ReplaceAll(c.body, "\n", " "), func(t *testing.T) {
+			s := newSite(t)
+			s.mustLoad("anvil shop {\n"+c.body+"\n}", "")
+			send := func(query string) string {
+				t.Helper()
+				v := &verify.Request{Method: c.method, URL: "http://" + s.addr + "/in?" + query, Header: http.Header{}}
+				if c.prove != nil {
+					if err := c.prove(v); err != nil {
+						t.Fatal(err)
+					}
+				}
+				return s.send(v, nil).header.Get("Anvil-Job-Id")
+			}
+			first := send("MessageSid=SM1")
+			if again, other := send("MessageSid=SM1"), send("MessageSid=SM2"); first == "" || again != first || other == first {
+				t.Errorf("jobs %q and %q of one event, %q of another", first, again, other)
+			}
+		})
+	}
+}
+
+// Where the signature leaves out the URL, whoever has captured a webhook without a body can send it with any other.
+func TestACapturedBodylessWebhookIsNoNewEventAtAnotherURL(t *testing.T) {
+	for method, body := range map[string]string{
+		"GET":  "verify zendesk " + testSecret,
+		"POST": "verify hmac " + testSecret + "\ndedupe json /id",
+	} {
+		t.Run(method, func(t *testing.T) {
+			s := newSite(t)
+			s.mustLoad("anvil shop {\n"+body+"\n}", "")
+			provider := strings.Fields(body)[1]
+			v := &verify.Request{Method: method, URL: "http://" + s.addr + "/in?id=1", Header: http.Header{}}
+			send := func() string { return s.send(v, nil).header.Get("Anvil-Job-Id") }
+			signAt := func(at time.Time) {
+				if err := verify.Sign(provider, verify.SignKeys{Secret: testSecret}, nil, v, at); err != nil {
+					t.Fatal(err)
+				}
+			}
+			now := time.Now()
+			signAt(now)
+			first := send()
+			v.URL = "http://" + s.addr + "/in?id=2"
+			if forged := send(); first == "" || forged != first {
+				t.Errorf("jobs %q and %q", first, forged)
+			}
+			if method == http.MethodGet {
+				signAt(now.Add(time.Second))
+				if other := send(); other == "" || other == first {
+					t.Errorf("jobs %q and %q of two events", first, other)
+				}
+			}
+		})
 	}
 }

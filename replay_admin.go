@@ -195,3 +195,5 @@ const replayForm = `send {"jobId":"ID"}, with "force":true to replay a job that 
 func badRequest(format string, args ...any) error {
 	return caddy.APIError{HTTPStatus: http.StatusBadRequest, Err: fmt.Errorf(format, args...)}
 }
+
+var _ caddy.AdminRouter = AdminAPI{}

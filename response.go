@@ -1,6 +1,7 @@
 package anvil
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"io"
@@ -37,8 +38,11 @@ func (s *source) replies(p *verify.Provider) (accepted, refused response) {
 		refused = response{p.Refused, false}
 	}
 	if r := s.respond; r != nil {
-		status := or(r.Status, http.StatusAccepted)
-		accepted = response{verify.Answer{Status: status, Body: r.Body}, r.Body == "" && status != http.StatusNoContent && status != http.StatusResetContent}
+		status := cmp.Or(r.Status, http.StatusAccepted)
+		accepted = response{verify.Answer{Status: status}, r.Body == nil && status != http.StatusNoContent && status != http.StatusResetContent}
+		if r.Body != nil {
+			accepted.Body = *r.Body
+		}
 	}
 	return accepted, refused
 }
@@ -101,7 +105,7 @@ type refusal struct {
 	code   string
 	reason string
 	retry  time.Duration
-	// close ends the connection, because a rest of the body may still be in it.
+	// close ends an HTTP/1 connection, because a rest of the body may still be in it.
 	close bool
 	err   error
 	// to is the provider's own form of the answer; nil for ours.
@@ -113,7 +117,7 @@ type refusal struct {
 // refuse answers, counts and logs a refusal. It writes the answer itself, so that no error page of the site can change
 // what the sender's retries depend on.
 func (s *source) refuse(ctx context.Context, in *incoming, repl *caddy.Replacer, no *refusal) {
-	reason := or(no.reason, no.code)
+	reason := cmp.Or(no.reason, no.code)
 	requestsTotal.WithLabelValues(s.cfg.Source, "refused", reason).Inc()
 	if repl != nil {
 		setOutcome(repl, "refused", reason, "")
@@ -129,7 +133,9 @@ func (s *source) refuse(ctx context.Context, in *incoming, repl *caddy.Replacer,
 		seconds := (no.retry + time.Second - 1) / time.Second
 		head.Set("Retry-After", strconv.Itoa(int(seconds)))
 	}
-	if no.close {
+	// A stream of a later version ends alone. There the header would end the connection for the other streams (HTTP/2) or
+	// make the answer malformed (HTTP/3).
+	if no.close && in.r.ProtoMajor == 1 {
 		head.Set("Connection", "close")
 	}
 	if no.to != nil {

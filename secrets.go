@@ -40,7 +40,7 @@ func resolveSecrets(c *VerifyConfig) ([]string, error) {
 
 // secretsOfFile takes each line for a secret, but keeps together what has several lines by its nature: PEM and JSON keys.
 func secretsOfFile(content string) []string {
-	content = strings.TrimPrefix(content, "\ufeff") // editors on Windows put it first, and no secret begins with it
+	content = strings.TrimPrefix(content, byteOrderMark)
 	if strings.HasPrefix(strings.TrimSpace(content), "{") && json.Valid([]byte(content)) {
 		return []string{strings.TrimSpace(content)}
 	}
@@ -58,6 +58,9 @@ func secretsOfFile(content string) []string {
 	}
 	return all
 }
+
+// byteOrderMark is what editors on Windows put first in a file. No secret begins with it.
+const byteOrderMark = "\ufeff"
 
 var nothingButPlaceholder = regexp.MustCompile(`^\{(env|file)\.[^{}]+\}$`)
 
@@ -85,7 +88,7 @@ func resolveOptions(c *VerifyConfig) (verify.Options, error) {
 				c.Provider, word, nameOfPlaceholder(raw))
 		}
 		if strings.HasPrefix(raw, "{file.") {
-			value = strings.TrimRight(value, "\r\n")
+			value = strings.TrimRight(strings.TrimPrefix(value, byteOrderMark), "\r\n")
 		}
 		out[word] = value
 	}

@@ -1,6 +1,7 @@
 package anvil
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -75,7 +76,7 @@ func newSource(cfg *SourceConfig, maxPending int, log, flood *zap.Logger) (*sour
 	s := &source{
 		cfg: *cfg, log: flood.With(zap.String("source", cfg.Source)),
 		tenant: cfg.Tenant, maxBody: cfg.maxBody(), readTimeout: orDefault(cfg.ReadTimeout, defaultReadTimeout),
-		inFlight:   ingress.NewInFlight(int64(or(cfg.MaxInFlight, defaultMaxInFlight)), or(cfg.MaxInFlightBytes, defaultMaxInFlightBytes)),
+		inFlight:   ingress.NewInFlight(int64(cmp.Or(cfg.MaxInFlight, defaultMaxInFlight)), cmp.Or(cfg.MaxInFlightBytes, defaultMaxInFlightBytes)),
 		respond:    cfg.Respond,
 		cutHeaders: slices.Clone(neverStored),
 		fetch:      verify.NewHTTPFetcher(nil, time.Now),
@@ -140,8 +141,8 @@ func (s *source) addProofs(log *zap.Logger) error {
 	if s.unproved, err = newKeyPlan(s.cfg.Dedupe, nil); err != nil {
 		return err
 	}
-	s.proof = or(strings.Join(says, " or "), providerNone)
-	s.dedupe = or(strings.Join(keys, " or "), s.unproved.String())
+	s.proof = cmp.Or(strings.Join(says, " or "), providerNone)
+	s.dedupe = cmp.Or(strings.Join(keys, " or "), s.unproved.String())
 	s.secrets = func() []string { return secrets }
 	all := slices.Concat(s.delivers, s.tests)
 	slices.Sort(all)
@@ -212,12 +213,4 @@ func sampled(log *zap.Logger) *zap.Logger {
 	return log.WithOptions(zap.WrapCore(func(c zapcore.Core) zapcore.Core {
 		return zapcore.NewSamplerWithOptions(c, 10*time.Second, 10, 0)
 	}))
-}
-
-func or[T comparable](v, otherwise T) T {
-	var zero T
-	if v == zero {
-		return otherwise
-	}
-	return v
 }

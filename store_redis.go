@@ -1,6 +1,7 @@
 package anvil
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/tls"
@@ -164,7 +165,7 @@ func (s *RedisStore) prepare(ctx caddy.Context) error {
 // resolve makes the store's options and tells whether connections are encrypted.
 func (s *RedisStore) resolve() (o redis.Options, encrypted bool, err error) {
 	o = redis.Options{
-		Prefix: or(s.Prefix, defaultRedisPrefix), PoolSize: s.PoolSize, MinIdle: s.MinIdle,
+		Prefix: cmp.Or(s.Prefix, defaultRedisPrefix), PoolSize: s.PoolSize, MinIdle: s.MinIdle,
 		PoolTimeout: time.Duration(s.PoolTimeout), MaxIdleTime: time.Duration(s.MaxIdleTime), DialTimeout: time.Duration(s.DialTimeout),
 		AcceptTimeout: orDefault(s.AcceptTimeout, redis.DefaultAcceptTimeout), Replicas: s.Replicas,
 	}

@@ -63,6 +63,10 @@ func withHeaders(pairs ...string) func(*event.Payload) {
 	}
 }
 
+func withMethod(m string) func(*event.Payload) {
+	return func(p *event.Payload) { p.Method = m }
+}
+
 func wantClass(t *testing.T, r Result, want event.Class) {
 	t.Helper()
 	if r.Attempt.Class != want {
@@ -98,7 +102,8 @@ func TestHeadersPassExceptThoseOfTheHopAndForgedOnes(t *testing.T) {
 	var host, method string
 	url := serve(t, func(_ http.ResponseWriter, r *http.Request) { got, host, method = r.Header, r.Host, r.Method })
 	req := request(url+"/x", "{}", withHeaders(
-		"Accept-Encoding", "br",
+		"Accept-Encoding", "br", "If-Match", "*", "If-Modified-Since", "Thu, 01 Jan 1970 00:00:00 GMT", "If-None-Match", "*",
+		"If-Range", `"x"`, "If-Unmodified-Since", "Thu, 01 Jan 1970 00:00:00 GMT", "Range", "bytes=0-1",
 		"Anvil-Attempt", "99", "Anvil_job_id", "forged", "Anvil-Anything", "forged",
 		"Connection", "close, x-one-hop", "Content-Length", "77", "Content-Type", "application/json; charset=utf-8",
 		"Expect", "100-continue", "Forwarded", "for=1.2.3.4", "Host", "public.example", "Idempotency-Key", "k1",
@@ -110,7 +115,7 @@ func TestHeadersPassExceptThoseOfTheHopAndForgedOnes(t *testing.T) {
 	wantClass(t, newTestClient(t).Send(t.Context(), req), event.ClassDelivered)
 
 	want := http.Header{
-		"Accept-Encoding": {"br"}, "Content-Length": {"2"}, "Content-Type": {"application/json; charset=utf-8"},
+		"Content-Length": {"2"}, "Content-Type": {"application/json; charset=utf-8"},
 		"Idempotency-Key": {"k1"}, "X-Hub-Signature-256": {"sha256=ab"}, "X-Multi": {"one", "two"},
 		"X-Forwarded-For": {"203.0.113.7"}, "X-Forwarded-Host": {"hooks.example.com"}, "X-Forwarded-Proto": {"https"},
 		"Anvil-Job-Id": {"01890000-0000-7000-8000-000000000002"}, "Anvil-Event-Id": {"01890000-0000-7000-8000-000000000001"},
@@ -139,14 +144,31 @@ func TestUnsetFactsSendNoHeader(t *testing.T) {
 	}
 }
 
-func TestMethodIsTheStoredOneWhenItHasABody(t *testing.T) {
-	for stored, want := range map[string]string{"POST": "POST", "PUT": "PUT", "PATCH": "PATCH", "GET": "POST", "": "POST"} {
+func TestMethodIsTheStoredOneUnlessItWouldLoseTheBody(t *testing.T) {
+	for _, c := range []struct{ stored, body, want string }{
+		{"POST", "x", "POST"},
+		{"PUT", "x", "PUT"},
+		{"PATCH", "x", "PATCH"},
+		{"GET", "x", "POST"},
+		{"DELETE", "x", "POST"},
+		{"", "x", "POST"},
+		{"POST", "", "POST"},
+		{"PUT", "", "PUT"},
+		{"GET", "", "GET"},
+		{"DELETE", "", "DELETE"},
+		{"CONNECT", "", "POST"},
+	} {
 		var got string
-		url := serve(t, func(_ http.ResponseWriter, r *http.Request) { got = r.Method })
-		req := request(url, "x", func(p *event.Payload) { p.Method = stored })
-		wantClass(t, newTestClient(t).Send(t.Context(), req), event.ClassDelivered)
-		if got != want {
-			t.Errorf("stored %q was sent as %q, want %q", stored, got, want)
+		url := serve(t, func(_ http.ResponseWriter, r *http.Request) {
+			body, err := io.ReadAll(r.Body)
+			got = r.Method + " " + string(body)
+			if err != nil || len(r.TransferEncoding) > 0 {
+				t.Errorf("reading the body: transfer encoding %v, %v", r.TransferEncoding, err)
+			}
+		})
+		wantClass(t, newTestClient(t).Send(t.Context(), request(url, c.body, withMethod(c.stored))), event.ClassDelivered)
+		if got != c.want+" "+c.body {
+			t.Errorf("stored %s %q was sent as %q, want %s", c.stored, c.body, got, c.want)
 		}
 	}
 }

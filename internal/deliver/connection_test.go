@@ -18,9 +18,9 @@ import (
 const ok200 = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 
 func TestTransportNeverSendsARequestTwice(t *testing.T) {
-	for _, key := range []string{"Idempotency-Key", "X-Idempotency-Key"} {
-		for _, body := range []string{"", "payload"} {
-			t.Run(fmt.Sprintf("%s with %d bytes", key, len(body)), func(t *testing.T) {
+	for _, c := range []struct{ method, body string }{{"POST", ""}, {"POST", "payload"}, {"GET", ""}, {"DELETE", ""}} {
+		for _, key := range []string{"Idempotency-Key", "X-Idempotency-Key"} {
+			t.Run(fmt.Sprintf("%s of %d bytes with %s", c.method, len(c.body), key), func(t *testing.T) {
 				var requests atomic.Int64
 				url := rawServer(t, func(c *rawConn) {
 					// A kept connection that breaks while its second request is unanswered is what makes Go's transport
@@ -35,10 +35,10 @@ func TestTransportNeverSendsARequestTwice(t *testing.T) {
 						}
 					}
 				})
-				c := newTestClient(t)
-				req := request(url, body, withHeaders(key, "k"))
-				wantClass(t, c.Send(t.Context(), req), event.ClassDelivered)
-				r := c.Send(t.Context(), req)
+				client := newTestClient(t)
+				req := request(url, c.body, withHeaders(key, "k"), withMethod(c.method))
+				wantClass(t, client.Send(t.Context(), req), event.ClassDelivered)
+				r := client.Send(t.Context(), req)
 				wantClass(t, r, event.ClassReset)
 				if n := requests.Load(); n != 2 || !r.Sent {
 					t.Errorf("the endpoint saw %d requests for two attempts (sent: %v)", n, r.Sent)

@@ -22,26 +22,31 @@ func build(ctx context.Context, r *Request) (*http.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	u, err := resolve(r.Target.URL, p.URI)
+	u, err := resolve(r.Target.URL, p)
 	if err != nil {
 		return nil, err
 	}
 	req := (&http.Request{
-		Method: method(p.Method), URL: u, Host: u.Host, Header: headers(r, p),
+		Method: method(p), URL: u, Host: u.Host, Header: headers(r, p),
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 	}).WithContext(ctx)
-	if len(p.Body) > 0 {
-		// GetBody stays nil: with it the transport sends a body again by itself when a kept connection breaks, and the
-		// endpoint would see more requests than the ledger has rows.
+	if len(p.Body) > 0 || req.Method == http.MethodGet {
+		// GetBody stays nil: with it, or by GET without a body, the transport sends a request again by itself when a kept
+		// connection breaks, and the endpoint would see more requests than the ledger has rows.
 		req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(p.Body)), int64(len(p.Body))
 	}
 	return req, nil
 }
 
-func method(m string) string {
-	switch m {
+// method is the stored one. What has a body needs one that has bodies: many servers drop those of GET and DELETE.
+func method(p *event.Payload) string {
+	switch p.Method {
 	case http.MethodPut, http.MethodPatch:
-		return m
+		return p.Method
+	case http.MethodGet, http.MethodDelete:
+		if len(p.Body) == 0 {
+			return p.Method
+		}
 	}
 	return http.MethodPost
 }
@@ -117,6 +122,7 @@ func passes(name string, named []string) bool {
 	case "Connection", "Proxy-Connection", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
 		"Http2-Settings", "Proxy-Authenticate", "Proxy-Authorization", // of one hop
 		"Host", "Content-Length", "Expect", // written anew for this hop
+		"Accept-Encoding", "Range", "If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since", "If-Range", // the answer is for us
 		"Forwarded", "X-Real-Ip": // the sender's claims about where the request came from
 		return false
 	}

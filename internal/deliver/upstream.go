@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+
+	"github.com/caddy-anvil/anvil/internal/event"
 )
 
 // ParseUpstream returns the URL that an upstream argument stands for. Allowed are `http(s)://host[:port][/path][?query]`,
@@ -88,17 +90,22 @@ func validPort(u *url.URL) bool {
 }
 
 // resolve returns the URL of one attempt: the target as configured when it has a path, else the event's own path and
-// query on the target's host.
-func resolve(target, uri string) (*url.URL, error) {
+// query on the target's host. The query of an event without a body is its content, and goes along always.
+func resolve(target string, p *event.Payload) (*url.URL, error) {
 	u, err := parseUpstream(target)
-	if err != nil || u.Path != "" {
+	if err != nil {
 		return u, err
 	}
 	// Parsed as a request line, so that a path of `//evil.example/` stays a path and cannot become a host.
-	own, err := url.ParseRequestURI(uri)
+	own, err := url.ParseRequestURI(p.URI)
 	if err != nil || !strings.HasPrefix(own.Path, "/") {
-		u.Path = "/"
-		return u, nil //nolint:nilerr // an event without a usable path goes to the root rather than nowhere
+		own = &url.URL{Path: "/"} // an event without a usable path goes to the root rather than nowhere
+	}
+	if u.Path != "" {
+		if len(p.Body) == 0 && own.RawQuery != "" {
+			u.RawQuery = strings.TrimPrefix(u.RawQuery+"&"+own.RawQuery, "&")
+		}
+		return u, nil
 	}
 	u.Path, u.RawPath, u.RawQuery, u.ForceQuery = own.Path, own.RawPath, own.RawQuery, own.ForceQuery
 	return u, nil

@@ -3,6 +3,8 @@ package deliver
 import (
 	"strings"
 	"testing"
+
+	"github.com/caddy-anvil/anvil/internal/event"
 )
 
 func TestParseUpstreamAcceptsTheDocumentedForms(t *testing.T) {
@@ -88,13 +90,27 @@ func TestTargetWithoutAPathTakesTheEventsOwn(t *testing.T) {
 		{"http://app:1", "", "http://app:1/"},
 		{"http://app:1", "/%zz", "http://app:1/"},
 	} {
-		u, err := resolve(c.target, c.uri)
+		u, err := resolve(c.target, &event.Payload{URI: c.uri, Body: []byte("x")})
 		if err != nil {
 			t.Errorf("resolve(%q, %q): %v", c.target, c.uri, err)
 			continue
 		}
 		if got := u.Scheme + "://" + u.Host + u.RequestURI(); got != c.want {
 			t.Errorf("resolve(%q, %q) = %q, want %q", c.target, c.uri, got, c.want)
+		}
+	}
+}
+
+func TestTheQueryOfAnEventWithoutABodyGoesAlongToEveryTarget(t *testing.T) {
+	for target, want := range map[string]string{
+		"http://app:1":         "http://app:1/hooks?x=1&y=%20",
+		"http://app:1/":        "http://app:1/?x=1&y=%20",
+		"http://app:1/in?k=v":  "http://app:1/in?k=v&x=1&y=%20",
+		"http://app:1/in?k=v&": "http://app:1/in?k=v&&x=1&y=%20",
+	} {
+		u, err := resolve(target, &event.Payload{URI: "/hooks?x=1&y=%20"})
+		if err != nil || u.String() != want {
+			t.Errorf("resolve(%q) = %q, %v; want %q", target, u, err, want)
 		}
 	}
 }

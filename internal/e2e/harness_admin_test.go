@@ -42,6 +42,8 @@ type storedEvent struct {
 	Type       string      `json:"eventType"`
 	Keys       []string    `json:"dedupeKeys"`
 	AcceptedAt time.Time   `json:"acceptedAt"`
+	Scheme     string      `json:"scheme"`
+	Host       string      `json:"host"`
 	URI        string      `json:"uri"`
 	Headers    [][2]string `json:"headers"`
 	Body       []byte      `json:"bodyBase64"`

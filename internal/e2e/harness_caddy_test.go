@@ -66,11 +66,15 @@ func startCaddy(t testing.TB, site string) *instance {
 
 // caddyfile wraps the body of the site, and that of the global anvil option unless it is empty, into a whole Caddyfile.
 func (c *instance) caddyfile(global, site string) string {
-	if global != "" {
-		global = "\tanvil {\n" + global + "\n\t}\n"
+	return fmt.Sprintf("%s\nhttp://127.0.0.1:%d {\n%s\n}\n", c.options(global), c.ports.site, site)
+}
+
+// options are the global options of a Caddyfile.
+func (c *instance) options(anvil string) string {
+	if anvil != "" {
+		anvil = "\tanvil {\n" + anvil + "\n\t}\n"
 	}
-	return fmt.Sprintf("{\n\tadmin 127.0.0.1:%d\n\tpersist_config off\n\tauto_https off\n\tdefault_bind 127.0.0.1\n%s}\n\nhttp://127.0.0.1:%d {\n%s\n}\n",
-		c.ports.admin, global, c.ports.site, site)
+	return fmt.Sprintf("{\n\tadmin 127.0.0.1:%d\n\tpersist_config off\n\tauto_https off\n\tdefault_bind 127.0.0.1\n%s}\n", c.ports.admin, anvil)
 }
 
 func (c *instance) command(args ...string) *exec.Cmd {

@@ -35,6 +35,7 @@ func sign(secret string, body []byte) string {
 // response is what a sender got.
 type response struct {
 	status int
+	proto  string
 	header http.Header
 	body   []byte
 
@@ -55,6 +56,11 @@ func sendVia(c *http.Client, method, url string, body io.Reader, header ...strin
 	if err != nil {
 		return response{}, err
 	}
+	return do(c, req, header...)
+}
+
+// do sends a request with more header lines, see send.
+func do(c *http.Client, req *http.Request, header ...string) (response, error) {
 	for i := 0; i < len(header); i += 2 {
 		if header[i] == "Host" {
 			req.Host = header[i+1]
@@ -67,7 +73,7 @@ func sendVia(c *http.Client, method, url string, body io.Reader, header ...strin
 		return response{}, err
 	}
 	defer res.Body.Close()
-	r := response{status: res.StatusCode, header: res.Header}
+	r := response{status: res.StatusCode, proto: res.Proto, header: res.Header}
 	if r.body, err = io.ReadAll(res.Body); err != nil {
 		return r, err
 	}

@@ -44,3 +44,9 @@ func ParseCursor(cursor string) (int64, error) {
 	}
 	return n, nil
 }
+
+// SourceOf is the source in an endpoint's identity, `<source>/<name>`.
+func SourceOf(endpoint string) string {
+	source, _, _ := strings.Cut(endpoint, "/")
+	return source
+}

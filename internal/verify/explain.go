@@ -2,6 +2,7 @@ package verify
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -244,7 +245,7 @@ var urlChanges = []struct {
 			return ""
 		}
 		host, uri := splitURL(r.URL)
-		return orText(r.Header.Get("X-Forwarded-Proto"), "https") + "://" + orText(r.Header.Get("X-Forwarded-Host"), host) + uri
+		return cmp.Or(r.Header.Get("X-Forwarded-Proto"), "https") + "://" + cmp.Or(r.Header.Get("X-Forwarded-Host"), host) + uri
 	}},
 	{"url_scheme", "the URL with https instead of http: set public_url", func(r *Request) string {
 		if rest, ok := strings.CutPrefix(r.URL, "http://"); ok {

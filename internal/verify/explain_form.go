@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -50,7 +51,7 @@ func (c *signedChecker) timeOf(r *Request) (time.Time, bool) {
 	set := c.setOf(r)
 	in := &input{r: r}
 	if value, reason := set.sig.get(r); reason == "" && c.spec.ts == "" {
-		group, _, _ := strings.Cut(value, orText(c.spec.groups, "\x00"))
+		group, _, _ := strings.Cut(value, cmp.Or(c.spec.groups, "\x00"))
 		c.parse(in, group)
 	}
 	if set.ts.kind != noField {
@@ -112,7 +113,7 @@ func (e *explanation) addForm(was, is *signed, prefix string) {
 	case was.enc.name != is.enc.name:
 		e.add("encoding", "it matches in "+is.enc.name+" instead of "+was.enc.name)
 	default:
-		e.add("prefix", "it matches "+orText(prefix, "with another prefix"))
+		e.add("prefix", "it matches "+cmp.Or(prefix, "with another prefix"))
 	}
 }
 

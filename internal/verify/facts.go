@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"encoding/json"
 	"strings"
 	"unicode/utf8"
@@ -17,10 +18,10 @@ type place [][]field
 func newFacts(r *row, o Options) (facts, error) {
 	var f facts
 	var err error
-	if f.id, err = parsePlace(orText(o["event_id"], r.eventID)); err != nil {
+	if f.id, err = parsePlace(cmp.Or(o["event_id"], r.eventID)); err != nil {
 		return f, err
 	}
-	f.typ, err = parsePlace(orText(o["event_type"], r.eventType))
+	f.typ, err = parsePlace(cmp.Or(o["event_type"], r.eventType))
 	return f, err
 }
 

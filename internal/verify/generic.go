@@ -1,6 +1,9 @@
 package verify
 
-import "errors"
+import (
+	"cmp"
+	"errors"
+)
 
 // genericHMAC is a scheme that the user describes by options.
 type genericHMAC struct{}
@@ -10,8 +13,8 @@ func (genericHMAC) compile(c *compilation) (checker, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.alg = hmacByName(orText(c.options["algorithm"], hmacSHA256.name))
-	s.key = keyFormByName(orText(c.options["key_encoding"], utf8Key.name))
+	s.alg = hmacByName(cmp.Or(c.options["algorithm"], hmacSHA256.name))
+	s.key = keyFormByName(cmp.Or(c.options["key_encoding"], utf8Key.name))
 	if _, given := c.options["prefix"]; !given && s.enc == hexEncoding && s.sigKey == "" {
 		s.prefix, s.bare = s.alg.name+"=", true
 	}
@@ -42,14 +45,14 @@ func (genericPublic) checkOptions(o Options) error {
 
 func genericSigned(o Options) (*signed, error) {
 	s := &signed{
-		sig: orText(o["signature_header"], "X-Signature"), ts: o["timestamp_header"], id: o["id_header"],
+		sig: cmp.Or(o["signature_header"], "X-Signature"), ts: o["timestamp_header"], id: o["id_header"],
 		prefix: o["prefix"], sigKey: o["signature_key"], tsKey: o["timestamp_key"],
-		enc: encodingByName(orText(o["encoding"], hexEncoding.name)), unit: timeUnitByName(orText(o["timestamp_unit"], seconds.name)),
+		enc: encodingByName(cmp.Or(o["encoding"], hexEncoding.name)), unit: timeUnitByName(cmp.Or(o["timestamp_unit"], seconds.name)),
 	}
 	separator := o["separator"]
 	switch {
 	case s.sigKey != "":
-		s.pairs = orText(separator, ",")
+		s.pairs = cmp.Or(separator, ",")
 	case s.tsKey != "":
 		return nil, errors.New("timestamp_key needs signature_key: the header's signatures must have a key too")
 	case separator != "":
@@ -58,7 +61,7 @@ func genericSigned(o Options) (*signed, error) {
 	if s.ts != "" && s.tsKey != "" {
 		return nil, errors.New("timestamp_header and timestamp_key say two places for one time")
 	}
-	message := orText(o["template"], "{sig.body}")
+	message := cmp.Or(o["template"], "{sig.body}")
 	t, err := parseTemplate(message, nil)
 	if err != nil {
 		return nil, err

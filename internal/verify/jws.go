@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
@@ -48,7 +49,7 @@ func (d detachedJWS) compile(c *compilation) (checker, error) {
 }
 
 func (d detachedJWS) describe(p *Provider) {
-	p.SignatureIn, p.TimestampIn = d.header, orText(d.ts, d.headTime)
+	p.SignatureIn, p.TimestampIn = d.header, cmp.Or(d.ts, d.headTime)
 	if d.ts != "" || d.headTime != "" {
 		w := window{}.or()
 		p.Past, p.Future = w.past, w.future

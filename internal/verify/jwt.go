@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/x509"
@@ -79,7 +80,7 @@ type jwtChecker struct {
 
 func (s jwtScheme) compile(c *compilation) (checker, error) {
 	if s.chosen {
-		s.header = orText(c.options["header"], s.header)
+		s.header = cmp.Or(c.options["header"], s.header)
 		s.bearer = strings.EqualFold(s.header, "Authorization")
 		if a := c.options["algorithms"]; a != "" {
 			s.algorithms = strings.Fields(a)
@@ -144,7 +145,7 @@ func (j *jwtChecker) setKeys(c *compilation) error {
 	}
 	j.hmacKeys = len(keys)
 	j.hmacKeyAt = func(i int) ([]byte, int) { return keys[i].bytes, keys[i].secret }
-	url := orText(c.options["jwks_url"], j.keysURL)
+	url := cmp.Or(c.options["jwks_url"], j.keysURL)
 	switch {
 	case len(public) > 0:
 		j.public = &publicKeys{fixed: public}
@@ -173,7 +174,7 @@ func looksPublic(secret string) bool {
 }
 
 func (s jwtScheme) describe(p *Provider) {
-	p.SignatureIn = orText(s.header, "body")
+	p.SignatureIn = cmp.Or(s.header, "body")
 	if s.maxAge || s.expires {
 		w := window{}.or()
 		p.TimestampIn, p.Past, p.Future = "claim:/iat | claim:/exp", w.past, w.future

@@ -2,6 +2,7 @@ package verify
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"net/http"
 	"strings"
@@ -32,7 +33,7 @@ func (grafanaScheme) signed(header string) *signed {
 }
 
 func (g grafanaScheme) compile(c *compilation) (checker, error) {
-	return g.signed(orText(c.options["timestamp_header"], "X-Grafana-Alerting-Timestamp")).compile(c)
+	return g.signed(cmp.Or(c.options["timestamp_header"], "X-Grafana-Alerting-Timestamp")).compile(c)
 }
 
 func (g grafanaScheme) describe(p *Provider) { g.signed("X-Grafana-Alerting-Timestamp").describe(p) }
@@ -200,7 +201,7 @@ func parseNonce(in *input, value string) Reason {
 }
 
 func renderNonce(in *input, signature string) string {
-	in.id = orText(in.id, "nonce")
+	in.id = cmp.Or(in.id, "nonce")
 	return "t=" + in.id + ",s=" + signature
 }
 

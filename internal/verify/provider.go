@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"net/http"
 	"slices"
 	"strings"
@@ -182,12 +183,6 @@ func Lookup(id string) (*Provider, bool) {
 	return r.public(), true
 }
 
-// Known reports whether Lookup finds the provider.
-func Known(provider string) bool {
-	_, ok := find(provider)
-	return ok
-}
-
 func find(id string) (*row, bool) {
 	r, ok := table().byID[strings.ReplaceAll(id, "_", "-")]
 	return r, ok
@@ -195,8 +190,8 @@ func find(id string) (*row, bool) {
 
 func (r *row) public() *Provider {
 	p := &Provider{
-		ID: r.id, Aliases: r.aliases, Name: orText(r.name, r.id), Family: r.family, Unconfirmed: r.unconfirmed, Docs: r.docs,
-		Secret: orText(r.secret, "the signing secret"), SecretOptional: r.secretOptional || r.scheme == nil, Keyless: r.keyless,
+		ID: r.id, Aliases: r.aliases, Name: cmp.Or(r.name, r.id), Family: r.family, Unconfirmed: r.unconfirmed, Docs: r.docs,
+		Secret: cmp.Or(r.secret, "the signing secret"), SecretOptional: r.secretOptional || r.scheme == nil, Keyless: r.keyless,
 		MinSecret: r.minSecret, Generic: r.generic, Proves: r.scheme != nil, Options: r.takes(), Needs: r.needs,
 		EventID: r.eventID, EventType: r.eventType, IDStable: r.idStable, IDSigned: r.idSigned,
 		Dedupe: r.dedupe(), DedupeTTL: max(minDedupeTTL, r.retries+24*time.Hour), MaxBody: r.maxBody, Methods: r.methods,
@@ -231,7 +226,7 @@ func (s *signed) describe(p *Provider) {
 	if s.timed() {
 		w := s.window.or()
 		p.Past, p.Future = w.past, w.future
-		p.TimestampIn = orText(p.TimestampIn, s.sig)
+		p.TimestampIn = cmp.Or(p.TimestampIn, s.sig)
 	}
 }
 

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
@@ -113,7 +114,7 @@ func (c *signedChecker) fill(in *input, set *headerSet, o Options) error {
 		}
 	}
 	if name := c.spec.account; name != "" {
-		r.Header.Set(name, orText(o["user_id"], "test"))
+		r.Header.Set(name, cmp.Or(o["user_id"], "test"))
 	}
 	if set.sig.kind == jsonField {
 		if err := normaliseJSON(r); err != nil {

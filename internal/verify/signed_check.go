@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -324,7 +325,7 @@ func (c *signedChecker) signedHash(r *Request, v Verdict, now time.Time) ([sha25
 	set := c.setOf(r)
 	st.in = input{r: r, sigs: st.in.sigs[:0]}
 	if value, reason := set.sig.get(r); reason == "" {
-		group, _, _ := strings.Cut(value, orText(c.spec.groups, "\x00"))
+		group, _, _ := strings.Cut(value, cmp.Or(c.spec.groups, "\x00"))
 		c.parse(&st.in, group)
 	}
 	if c.complete(&st.in, set, now, false) != "" {
@@ -340,11 +341,4 @@ func (c *signedChecker) signedHash(r *Request, v Verdict, now time.Time) ([sha25
 		return true
 	})
 	return sha256.Sum256(st.msg.b), found
-}
-
-func orText(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
 }

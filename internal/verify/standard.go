@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"strings"
 )
 
@@ -17,7 +18,7 @@ type standard struct {
 }
 
 func (s standard) v1() *signed {
-	first := orText(s.prefix, "Webhook-")
+	first := cmp.Or(s.prefix, "Webhook-")
 	places := func(name string) string {
 		if s.or == "" {
 			return first + name

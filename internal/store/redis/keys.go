@@ -85,8 +85,3 @@ func countField(field string) (lane string, s event.State, ok bool) {
 	}
 	return field[:i], event.State(n), true
 }
-
-func sourceOf(endpoint string) string {
-	source, _, _ := strings.Cut(endpoint, "/")
-	return source
-}

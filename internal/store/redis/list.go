@@ -63,7 +63,7 @@ func (s *Store) lists(ctx context.Context, f *store.JobFilter) ([]string, error)
 			}
 			for lane := range c.lanes {
 				l := parseLane(lane)
-				j := event.Job{State: st, Queue: l.Queue, Endpoint: l.Endpoint, Source: sourceOf(l.Endpoint), Tenant: f.Tenant}
+				j := event.Job{State: st, Queue: l.Queue, Endpoint: l.Endpoint, Source: store.SourceOf(l.Endpoint), Tenant: f.Tenant}
 				if f.Match(&j) {
 					lists = append(lists, s.keys.wait(l))
 				}

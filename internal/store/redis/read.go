@@ -123,7 +123,7 @@ func (s *Store) Stats(ctx context.Context) (store.Stats, error) {
 	}
 	for lane, n := range c.lanes {
 		l := parseLane(lane)
-		st.Lanes = append(st.Lanes, store.LaneStats{LaneID: l, Source: sourceOf(l.Endpoint), Jobs: *n})
+		st.Lanes = append(st.Lanes, store.LaneStats{LaneID: l, Source: store.SourceOf(l.Endpoint), Jobs: *n})
 	}
 	slices.SortFunc(st.Lanes, func(a, b store.LaneStats) int {
 		return strings.Compare(laneText(a.LaneID), laneText(b.LaneID))

@@ -91,7 +91,7 @@ func parseJob(id event.ID, raw string) (event.Job, event.ID, error) {
 	token := f.id()
 	j.ReplayOf = f.id()
 	lane := parseLane(f.text(4))
-	j.Queue, j.Endpoint, j.Source = lane.Queue, lane.Endpoint, sourceOf(lane.Endpoint)
+	j.Queue, j.Endpoint, j.Source = lane.Queue, lane.Endpoint, store.SourceOf(lane.Endpoint)
 	info := fields{rest: f.take(f.int(4))}
 	j.DeadReason = event.Reason(f.text(4))
 	j.LastError = f.text(4)

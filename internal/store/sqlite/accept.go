@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
-	"strings"
 
 	"zombiezen.com/go/sqlite"
 
@@ -237,10 +236,4 @@ func keysOf(b []byte) []string {
 		b = b[size+int(n):] //nolint:gosec // as above
 	}
 	return keys
-}
-
-// sourceOf is the source's part of an endpoint's identity.
-func sourceOf(endpoint string) string {
-	source, _, _ := strings.Cut(endpoint, "/")
-	return source
 }

@@ -119,7 +119,7 @@ func (s *Store) lanesOf(f *store.JobFilter) (lanes, running []int64) {
 	defer s.mu.Unlock()
 	match := func(l *lane) bool {
 		return (f.Queue == "" || f.Queue == l.Queue) && (f.Endpoint == "" || f.Endpoint == l.Endpoint) &&
-			(f.Source == "" || f.Source == sourceOf(l.Endpoint))
+			(f.Source == "" || f.Source == store.SourceOf(l.Endpoint))
 	}
 	for _, l := range s.lanes {
 		if match(l) {

@@ -164,7 +164,7 @@ func (s *Store) laneStats(st *store.Stats) []int64 {
 	}
 	ids := make([]int64, len(s.lanes))
 	for i, l := range s.lanes {
-		ls := store.LaneStats{LaneID: l.LaneID, Source: sourceOf(l.Endpoint), Jobs: l.counts}
+		ls := store.LaneStats{LaneID: l.LaneID, Source: store.SourceOf(l.Endpoint), Jobs: l.counts}
 		ls.Jobs[event.Running] = running[l]
 		ls.Jobs[event.Pending] -= running[l]
 		st.Lanes = append(st.Lanes, ls)
