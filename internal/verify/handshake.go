@@ -1,7 +1,6 @@
 package verify
 
 import (
-	"bytes"
 	"context"
 	"net/http"
 	"strings"
@@ -111,18 +110,17 @@ func echoable(s string) bool {
 }
 
 // tokenLike text is no JSON and needs no escape. Where a challenge is answered with its HMAC under the secret that also
-// signs bodies, a stranger must not get a signature for a body of his making. It can be a form or a number, though, so the
-// provider's deliveries must be held to JSON too; see onlyJSON.
+// signs bodies, a stranger must not get a signature for a body of his making. It can be a form or a number, though, so no
+// delivery may be one either; see noChallenge.
 func tokenLike(s string) bool {
 	return s != "" && len(s) <= maxEcho && !strings.ContainsFunc(s, func(c rune) bool {
 		return c >= utf8.RuneSelf || !strings.ContainsRune("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~+/=", c)
 	})
 }
 
-// onlyJSON refuses a body that could be a challenge that was answered with its HMAC.
-func onlyJSON(in *input) Reason {
-	body := bytes.TrimLeft(in.r.Body, " \t\r\n")
-	if len(body) == 0 || body[0] != '{' && body[0] != '[' {
+// noChallenge refuses a body that could be a challenge that was answered with its HMAC.
+func noChallenge(in *input) Reason {
+	if len(in.r.Body) <= maxEcho && tokenLike(string(in.r.Body)) {
 		return ReasonMalformed
 	}
 	return ""

@@ -170,7 +170,7 @@ func TestDiscordPings(t *testing.T) {
 }
 
 func TestWithoutASecretOnlyHandshakesAreAnswered(t *testing.T) {
-	for _, provider := range []string{"asana", "notion", "nylas", "websub", "clio", "azure-event-grid", "cloudevents", "microsoft-graph", "sharepoint"} {
+	for _, provider := range []string{"asana", "notion", "nylas", "websub", "clio", "azure-event-grid", "cloudevents", "microsoft-graph", "sharepoint", "trello", "mandrill"} {
 		v, err := verify.New(provider, nil, nil, nil)
 		if err != nil {
 			t.Fatal(err)

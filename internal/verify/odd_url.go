@@ -285,14 +285,13 @@ func plivoMessage(in *input) Reason {
 	if _, reason := one(in.r.Header["X-Plivo-Signature-V3-Nonce"]); reason != "" {
 		return reason
 	}
-	base, query, hasQuery := strings.Cut(in.url, "?")
-	built := base
-	if hasQuery {
+	built, query, _ := strings.Cut(in.url, "?")
+	if query != "" {
 		pairs, ok := formPairs([]byte(query))
 		if !ok {
 			return ReasonMalformed
 		}
-		slices.SortStableFunc(pairs, func(a, b pair) int { return strings.Compare(a.key+"="+a.value, b.key+"="+b.value) })
+		slices.SortStableFunc(pairs, func(a, b pair) int { return cmp.Or(strings.Compare(a.key, b.key), strings.Compare(a.value, b.value)) })
 		items := make([]string, len(pairs))
 		for i, p := range pairs {
 			items[i] = p.key + "=" + p.value
@@ -303,10 +302,11 @@ func plivoMessage(in *input) Reason {
 		if reason := sortedFormWith(in, strings.Compare, true); reason != "" {
 			return reason
 		}
-		if hasQuery {
+		// Plivo writes the dot only behind a query.
+		if query != "" {
 			built += "."
 		} else {
-			built += "?."
+			built += "?"
 		}
 		built += string(in.built)
 	}

@@ -53,10 +53,10 @@ func TestAHandshakeAnswerNeverVerifiesAsADelivery(t *testing.T) {
 	}
 }
 
-func TestTheDeliveriesOfProvidersThatSignChallengesAreJSON(t *testing.T) {
+func TestABodyThatCannotBeASignedChallengeIsADelivery(t *testing.T) {
 	const key = "a-secret-made-up-for-tests"
 	for _, provider := range []string{"x", "linkedin"} {
-		for _, body := range []string{`{"id":1}`, " \n[1]"} {
+		for _, body := range []string{`{"id":1}`, " \n[1]", "", "\x00\xff{", strings.Repeat("a", 1025)} {
 			if got := newVerifier(t, provider, nil, key).Verify(t.Context(), signedPost(t, provider, key, body), someTime); !got.OK {
 				t.Errorf("%s %q: got %+v", provider, body, got)
 			}

@@ -58,7 +58,7 @@ var bodyRows = []row{
 	},
 	{
 		id: "x", name: "X (Twitter)", aliases: []string{"twitter"}, docs: "https://docs.x.com/x-api/webhooks/quickstart", secret: "the consumer secret (API secret key)",
-		scheme:   &signed{sig: "X-Twitter-Webhooks-Signature", prefix: "sha256=", enc: base64Encoding, prepare: onlyJSON},
+		scheme:   &signed{sig: "X-Twitter-Webhooks-Signature", prefix: "sha256=", enc: base64Encoding, prepare: noChallenge},
 		accepted: Answer{Status: 200}, handshakes: []handshake{crcToken},
 	},
 	{

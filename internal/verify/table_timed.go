@@ -194,7 +194,7 @@ var timedRows = []row{
 	},
 	{
 		id: "orb", name: "Orb", docs: "https://docs.withorb.com/integrations-and-exports/webhooks",
-		scheme:  &signed{sig: "X-Orb-Signature", ts: "X-Orb-Timestamp", prefix: "v1=", unit: rfc3339, message: []string{"v1:{sig.timestamp}:{sig.body}"}},
+		scheme:  &signed{sig: "X-Orb-Signature", ts: "X-Orb-Timestamp", prefix: "v1=", list: " ", unit: rfc3339UTC, message: []string{"v1:{sig.timestamp}:{sig.body}"}},
 		eventID: "/id", idStable: true, idSigned: true, eventType: "/type",
 	},
 }

@@ -77,6 +77,6 @@ var moreTimedRows = []row{
 	},
 	{
 		id: "linkedin", name: "LinkedIn", docs: "https://learn.microsoft.com/en-us/linkedin/shared/api-guide/webhook-validation", secret: "the client secret", eventType: "/type",
-		scheme: &signed{sig: "X-LI-Signature", message: []string{linkedInPrefix + "{sig.body}"}, prepare: onlyJSON}, handshakes: []handshake{linkedInChallenge},
+		scheme: &signed{sig: "X-LI-Signature", message: []string{linkedInPrefix + "{sig.body}"}}, handshakes: []handshake{linkedInChallenge},
 	},
 }

@@ -14,7 +14,7 @@ var urlRows = []row{
 		interactive: "Incoming calls and messages: Twilio carries out the TwiML that the application answers. Status callbacks may be queued.",
 	},
 	{
-		id: "mandrill", name: "Mailchimp Transactional (Mandrill)", docs: "https://mailchimp.com/developer/transactional/guides/track-respond-activity-webhooks/", secret: "the webhook key",
+		id: "mandrill", secretOptional: true, name: "Mailchimp Transactional (Mandrill)", docs: "https://mailchimp.com/developer/transactional/guides/track-respond-activity-webhooks/", secret: "the webhook key",
 		scheme: &signed{sig: "X-Mandrill-Signature", alg: hmacSHA1, enc: base64Encoding, message: []string{"{sig.url}{sig.built}"}, prepare: sortedForm, shape: shapeMandrill}, once: true,
 		accepted: Answer{Status: 200}, handshakes: []handshake{headOK, mandrillTest},
 		traps: "Give the URL to Mandrill exactly as it is reached. One request holds many events in the form field mandrill_events.",
@@ -25,7 +25,7 @@ var urlRows = []row{
 		eventID: "/event_id", idStable: true, idSigned: true, eventType: "/type",
 	},
 	{
-		id: "trello", name: "Trello", docs: "https://developer.atlassian.com/cloud/trello/guides/rest-api/webhooks/", secret: "the OAuth 1.0 secret",
+		id: "trello", secretOptional: true, name: "Trello", docs: "https://developer.atlassian.com/cloud/trello/guides/rest-api/webhooks/", secret: "the OAuth 1.0 secret",
 		scheme:  &signed{sig: "X-Trello-Webhook", alg: hmacSHA1, enc: base64Encoding, message: []string{"{sig.body}{sig.url}"}},
 		eventID: "/action/id", idStable: true, idSigned: true, eventType: "/action/type", accepted: Answer{Status: 200}, handshakes: []handshake{headOK},
 	},

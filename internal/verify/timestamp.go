@@ -12,6 +12,9 @@ const defaultTolerance = 5 * time.Minute
 // unbounded is the tolerance of a direction in which a provider's genuine requests may be any distance away.
 const unbounded = time.Duration(-1)
 
+// zoneless is RFC 3339 without its zone.
+const zoneless = "2006-01-02T15:04:05"
+
 // timeUnit is how a signed time is written.
 type timeUnit struct {
 	name  string
@@ -40,6 +43,14 @@ var (
 		t, err := time.Parse(time.RFC3339, s)
 		return t, err == nil
 	}, func(t time.Time) string { return t.UTC().Format(time.RFC3339) }}
+	// rfc3339UTC is for providers that leave the zone out.
+	rfc3339UTC = &timeUnit{"rfc3339 or without a zone", func(s string) (time.Time, bool) {
+		if t, ok := rfc3339.parse(s); ok {
+			return t, true
+		}
+		t, err := time.Parse(zoneless, s)
+		return t, err == nil
+	}, func(t time.Time) string { return t.UTC().Format(zoneless + ".000") }}
 
 	timeUnits     = []*timeUnit{seconds, milliseconds, rfc3339}
 	timeUnitNames = namesOf(timeUnits, func(u *timeUnit) string { return u.name })

@@ -128,8 +128,8 @@ func TestVectors(t *testing.T) {
 	runVectors(t, vectors)
 }
 
-// Requests that another program, in another language, made from the description of each scheme, for the providers of
-// which nothing is published.
+// Requests that another program, in another language, made from the description of each scheme, above all for the
+// providers of which nothing is published, and examples of further libraries.
 func TestMoreVectors(t *testing.T) {
 	more := readVectorFile(t, "testdata/vectors_more.jsonl")
 	runVectors(t, more)
