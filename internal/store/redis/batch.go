@@ -174,6 +174,9 @@ func (s *Store) call(ctx context.Context, o *op, keys []string, args []any) (any
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	if old := s.server.tooOld.Load(); old != nil {
+		return nil, s.fault(o.script.name, *old)
+	}
 	// The wait is bounded here as well, since a call may stand in line behind groups that wait for a silent server.
 	limited, cancel := context.WithTimeout(ctx, s.limit(o))
 	defer cancel()

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// oldest is the first version whose commands the scripts use.
+	// oldest is the version that nothing we send is newer than.
 	oldestMajor, oldestMinor = 6, 2
 	// fullAt is the part of maxmemory at which new webhooks are refused. The rest is for finishing what is stored, and for
 	// what comes in before the next look.
@@ -36,8 +36,9 @@ type server struct {
 	warnings []string
 	answers  bool // at the last inspection
 
-	used, limit atomic.Int64 // bytes of memory; limit is 0 for none
-	looked      atomic.Int64 // when, in nanoseconds
+	tooOld      atomic.Pointer[error] // nil when it is not, or does not tell
+	used, limit atomic.Int64          // bytes of memory; limit is 0 for none
+	looked      atomic.Int64          // when, in nanoseconds
 	look        chan struct{}
 	again       chan struct{}
 }
@@ -90,9 +91,12 @@ func (s *Store) inspectNode(ctx context.Context) error {
 		return err
 	}
 	info := parseInfo(text)
-	if v := info["redis_version"]; v != "" && older(v) {
-		return fmt.Errorf("%w: it is version %s, the oldest that works is %d.%d", errUnusable, v, oldestMajor, oldestMinor)
+	if v := info["redis_version"]; older(v) {
+		err := fmt.Errorf("%w: it is version %s; upgrade it to %d.%d or newer", errUnusable, v, oldestMajor, oldestMinor)
+		s.server.tooOld.Store(&err)
+		return err
 	}
+	s.server.tooOld.Store(nil)
 	s.remember(info)
 	s.warn(warningsOf(info))
 	return nil
