@@ -129,7 +129,7 @@ func noChallenge(in *input) Reason {
 // isBraintreeChallenge is for what is answered with its HMAC, and so must never be taken for a payload.
 func isBraintreeChallenge(s string) bool {
 	_, isHex := decodeHex(nil, s)
-	return isHex && len(s) >= 20 && len(s) <= 32
+	return isHex && s == strings.ToLower(s) && len(s) >= 20 && len(s) <= 32
 }
 
 var nosniff = map[string]string{"X-Content-Type-Options": "nosniff"}

@@ -69,6 +69,7 @@ func TestHandshakes(t *testing.T) {
 		{"linkedin will not sign a body for a stranger", "linkedin", nil, get("challengeCode=" + url.QueryEscape(`hmacsha256={"id":1}`)), verify.Answer{Status: 400}},
 		{"oura", "oura", verify.Options{"verify_token": "vt"}, get("verification_token=vt&challenge=c"), verify.Answer{Status: 200, ContentType: "application/json", Body: `{"challenge":"c"}`}},
 		{"braintree will not sign a payload for a stranger", "braintree", nil, get("bt_challenge=PHhtbD4K"), verify.Answer{Status: 400}},
+		{"braintree's challenges are in lower case", "braintree", nil, get("bt_challenge=20F9F8ED05F77439FE955C977E4C8A53"), verify.Answer{Status: 400}},
 		{"trello asks with HEAD", "trello", nil, &verify.Request{Method: http.MethodHead, URL: someURL, Header: http.Header{}}, verify.Answer{Status: 200}},
 		{"mailchimp asks with GET", "mailchimp", nil, get(""), verify.Answer{Status: 200}},
 		{"github has no handshake", "github", nil, get("hub.mode=subscribe&hub.challenge=42"), verify.Answer{}},

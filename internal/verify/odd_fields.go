@@ -294,20 +294,30 @@ func (cloudinaryScheme) describe(p *Provider) { cloudinarySigned.describe(p) }
 
 // treezorPayload builds object_payload as PHP encodes JSON: without blanks, with / and all that is not ASCII escaped.
 func treezorPayload(in *input) Reason {
-	doc, ok := jsonptr.Document(in.r.Body)
-	if !ok {
-		return ReasonMissing
+	reason := compactJSON("/object_payload")(in)
+	in.built = escapeAsPHP(in.built)
+	return reason
+}
+
+// compactJSON builds the JSON text at a place without the blanks that stand around it on the wire.
+func compactJSON(place string) func(in *input) Reason {
+	f := mustField(place)
+	return func(in *input) Reason {
+		doc, ok := jsonptr.Document(in.r.Body)
+		if !ok {
+			return ReasonMissing
+		}
+		raw, ok := f.path.Find(doc)
+		if !ok {
+			return ReasonMissing
+		}
+		var compact bytes.Buffer
+		if err := json.Compact(&compact, raw); err != nil {
+			return ReasonMalformed
+		}
+		in.built = compact.Bytes()
+		return ""
 	}
-	raw, ok := mustField("/object_payload").path.Find(doc)
-	if !ok {
-		return ReasonMissing
-	}
-	var compact bytes.Buffer
-	if err := json.Compact(&compact, raw); err != nil {
-		return ReasonMalformed
-	}
-	in.built = escapeAsPHP(compact.Bytes())
-	return ""
 }
 
 // escapeAsPHP escapes what json_encode does in JSON text. Unlike Box's libraries it tells a slash behind an escaped

@@ -119,6 +119,29 @@ func TestAFormOfGiteaHoldsNothingButThePayload(t *testing.T) {
 	}
 }
 
+func TestGiteaMaySendItsPayloadInTheQuery(t *testing.T) {
+	v := newVerifier(t, "gitea", nil, secret)
+	payload := `{"a":"b c"}`
+	query := "payload=" + url.QueryEscape(payload)
+	for q, ok := range map[string]bool{
+		query:                                true,
+		"own=1&" + query:                     true,
+		"":                                   false,
+		"payload=":                           false,
+		"payload=x":                          false,
+		query + "&payload=x":                 false,
+		"payload=x&" + query:                 false,
+		url.QueryEscape(payload):             false,
+		"Payload=" + query[len("payload="):]: false,
+	} {
+		r := get(q)
+		r.Header.Set("X-Gitea-Signature", sign(secret, payload))
+		if got := v.Verify(t.Context(), r, someTime); got.OK != ok {
+			t.Errorf("%s: got %+v", q, got)
+		}
+	}
+}
+
 func TestDropboxSignWithTwoEventsIsRefused(t *testing.T) {
 	p, _ := verify.Lookup("dropbox-sign")
 	g, _ := makeGenuine(t, p)

@@ -77,7 +77,7 @@ func (boxScheme) signed(which string) *signed {
 		message: []string{bodyTime, "{sig.built}{sig.timestamp}"}, prepare: escapeAsBox,
 		// Box allows ten minutes; its clock may be a little ahead of ours.
 		window: window{past: 10 * time.Minute, future: time.Minute},
-		fixed:  []fixedHeader{{name: "Box-Signature-Version", value: "1", required: true}, {name: "Box-Signature-Algorithm", value: "HmacSHA256"}},
+		fixed:  []fixedHeader{{name: "Box-Signature-Version", value: "1", required: true}, {name: "Box-Signature-Algorithm", value: "HmacSHA256", required: true}},
 	}
 }
 
@@ -205,14 +205,24 @@ func renderNonce(in *input, signature string) string {
 	return "t=" + in.id + ",s=" + signature
 }
 
-// giteaPayload builds what Gitea signs when it sends a form: the JSON text within it, which must be all that it holds, as
-// further fields would not be covered.
+// giteaPayload builds what Gitea signs: the JSON text, which it may send in the field payload of a form or of the query.
+// A form must hold nothing else, as further fields would not be covered.
 func giteaPayload(in *input) Reason {
-	if !bytes.HasPrefix(in.r.Body, []byte("payload=")) {
-		return ""
-	}
-	if pairs, ok := formPairs(in.r.Body); ok && len(pairs) == 1 {
+	switch {
+	case in.r.Method == http.MethodGet && len(in.r.Body) == 0:
+		payload, reason := one(queryValues(in.url, "payload"))
+		in.built = []byte(payload)
+		return reason
+	case bytes.HasPrefix(in.r.Body, []byte("payload=")):
+		pairs, ok := formPairs(in.r.Body)
+		if !ok || len(pairs) != 1 {
+			return ReasonMalformed
+		}
 		in.built = []byte(pairs[0].value)
+	case len(in.r.Body) == 0:
+		in.built = []byte{}
+	default:
+		in.built = in.r.Body
 	}
 	return ""
 }

@@ -233,7 +233,7 @@ func contentfulMessage(in *input) Reason {
 	if reason != "" {
 		return reason
 	}
-	var headers []string
+	var headers []pair
 	covered := false
 	for name := range strings.SplitSeq(names, ",") {
 		name = strings.ToLower(strings.TrimSpace(name))
@@ -245,20 +245,25 @@ func contentfulMessage(in *input) Reason {
 			return ReasonRepeated
 		}
 		covered = covered || name == "x-contentful-timestamp"
-		headers = append(headers, name+":"+strings.TrimSpace(lines[0]))
+		headers = append(headers, pair{name, strings.TrimSpace(lines[0])})
 	}
 	if !covered {
 		// A time that is not among the signed headers could be anything.
 		return ReasonMalformed
 	}
-	slices.Sort(headers)
+	// By name alone: of lines with their values, x-team-name would stand before x-team.
+	slices.SortStableFunc(headers, func(a, b pair) int { return strings.Compare(a.key, b.key) })
+	lines := make([]string, len(headers))
+	for i, h := range headers {
+		lines[i] = h.key + ":" + h.value
+	}
 	_, uri := splitURL(in.url)
-	path, query, hasQuery := strings.Cut(uri, "?")
-	if hasQuery {
+	path, query, _ := strings.Cut(uri, "?")
+	if query != "" {
 		// Contentful's library escapes the query as one text, and then once more with the path.
 		path += "?" + nodeEscape(query)
 	}
-	in.built = []byte(in.r.Method + "\n" + encodeURI(path) + "\n" + strings.Join(headers, ";") + "\n")
+	in.built = []byte(in.r.Method + "\n" + encodeURI(path) + "\n" + strings.Join(lines, ";") + "\n")
 	return ""
 }
 

@@ -112,9 +112,14 @@ var (
 )
 
 // shapeTreezor puts the event where Treezor's signature covers it.
-func shapeTreezor(r *Request) {
-	if json.Valid(r.Body) && textAt(jsonptr.Pointer{"webhook"}, r.Body) == "" {
-		r.Body = []byte(`{"webhook":"test","object_payload":` + string(r.Body) + `}`)
+func shapeTreezor(r *Request) { wrapJSON(r, "webhook", "object_payload") }
+
+func shapeBitso(r *Request) { wrapJSON(r, "event", "payload") }
+
+// wrapJSON puts an event without a type into the field that is signed.
+func wrapJSON(r *Request, kind, field string) {
+	if json.Valid(r.Body) && textAt(jsonptr.Pointer{kind}, r.Body) == "" {
+		r.Body = []byte(`{"` + kind + `":"test","` + field + `":` + string(r.Body) + `}`)
 	}
 }
 

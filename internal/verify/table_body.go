@@ -27,13 +27,13 @@ var bodyRows = []row{
 	},
 	{
 		id: "gitea", name: "Gitea", docs: "https://docs.gitea.com/usage/webhooks", aliases: []string{"gogs"},
-		scheme: &signed{sig: "X-Gitea-Signature | X-Gogs-Signature", message: []string{"{sig.body}", "{sig.built}"}, prepare: giteaPayload}, once: true,
+		scheme: &signed{sig: "X-Gitea-Signature | X-Gogs-Signature", message: []string{"{sig.built}"}, prepare: giteaPayload}, once: true, methods: []string{"POST", "GET"},
 		eventID: "X-Gitea-Delivery | X-Gogs-Delivery", idStable: true, eventType: "X-Gitea-Event-Type | X-Gitea-Event | X-Gogs-Event",
-		traps: "Without a secret the header is there but empty. With content type form the JSON in the field payload is signed, not the form.",
+		traps: "Without a secret the header is there but empty. With content type form, or method GET, the JSON in the field payload is signed, not the form.",
 	},
 	{
 		id: "forgejo", name: "Forgejo", docs: "https://forgejo.org/docs/latest/user/webhooks/",
-		scheme: &signed{sig: "X-Forgejo-Signature | X-Gitea-Signature", message: []string{"{sig.body}", "{sig.built}"}, prepare: giteaPayload}, once: true,
+		scheme: &signed{sig: "X-Forgejo-Signature | X-Gitea-Signature", message: []string{"{sig.built}"}, prepare: giteaPayload}, once: true, methods: []string{"POST", "GET"},
 		eventID: "X-Forgejo-Delivery | X-Gitea-Delivery", idStable: true, eventType: "X-Forgejo-Event | X-Gitea-Event",
 	},
 	{

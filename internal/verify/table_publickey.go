@@ -136,7 +136,11 @@ var publicKeyRows = []row{
 	},
 	{
 		id: "bitso", name: "Bitso", secret: "the public key, PEM", sender: true,
-		scheme: &signed{sig: "X-Bitso-Webhook-Event-Signature", alg: rsaSHA256, enc: base64Encoding, message: []string{"{sig.raw./payload}"}}, eventType: "/event",
+		scheme: &signed{
+			sig: "X-Bitso-Webhook-Event-Signature", alg: rsaSHA256, enc: base64Encoding, message: []string{"{sig.built}"},
+			prepare: compactJSON("/payload"), shape: shapeBitso,
+		},
+		eventType: "/event",
 	},
 	{
 		id: "chip-in", name: "CHIP", docs: "https://docs.chip-in.asia/", secret: "the webhook's public key, PEM",
