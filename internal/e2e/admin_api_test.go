@@ -13,7 +13,7 @@ func TestAStoredEventIsShownWithItsExactBytes(t *testing.T) {
 	t.Parallel()
 	up := newUpstream(t, nil)
 	c := startCaddy(t, githubSite(up))
-	text := []byte(`{"n":1152921506151679042,"s":"café"}`)
+	text := []byte(`{"n":1152921506151679042,"s":"café","huge":` + strings.Repeat("9", 309) + `,"beyond":1e400}`)
 	binary := []byte{0, 0xff, 0xfe, '\n'}
 	for _, body := range [][]byte{text, binary} {
 		r, err := send(c.site+"/hooks/github", body, "X-GitHub-Event", "push", "X-GitHub-Delivery", "d-1", "X-Hub-Signature-256", sign(githubSecret, body))
@@ -128,11 +128,51 @@ func TestNothingIsChangedByGet(t *testing.T) {
 // A web page that the operator has open must not be able to steer the admin API.
 func TestAForeignOriginIsRefused(t *testing.T) {
 	t.Parallel()
+	up := newUpstream(t, statuses(410))
+	c := startCaddy(t, simpleSite(up))
+	id := accepted(t, c.site+"/hooks", hook(1))
+	c.waitState(id, "dead", 5*time.Second)
+	for _, k := range []struct{ method, path, body string }{
+		{http.MethodPost, "/anvil/replay", `{"jobId":"` + id + `"}`},
+		{http.MethodPost, "/anvil/jobs/" + id + "/cancel", ""},
+		{http.MethodOptions, "/anvil/replay", ""},
+		{http.MethodGet, "/anvil/jobs", ""},
+		{http.MethodGet, "/anvil/jobs/" + id, ""},
+		{http.MethodGet, "/anvil/events", ""},
+		{http.MethodGet, "/anvil/stats", ""},
+		{http.MethodGet, "/metrics", ""},
+	} {
+		// A form's content type is what a page may send without asking first.
+		r, err := sendVia(adminClient, k.method, c.admin+k.path, strings.NewReader(k.body), "Origin", "https://evil.example", "Content-Type", "text/plain")
+		if err != nil || r.status != http.StatusForbidden {
+			t.Errorf("%s %s: got %d %s %v, want 403", k.method, k.path, r.status, r.body, err)
+		}
+		// Under a name of the page's own that leads here.
+		r, err = sendVia(adminClient, k.method, c.admin+k.path, strings.NewReader(k.body), "Host", "evil.example")
+		if err != nil || r.status != http.StatusForbidden {
+			t.Errorf("%s %s for another host: got %d %s %v, want 403", k.method, k.path, r.status, r.body, err)
+		}
+	}
+	if j := c.job(id); j.State != "dead" || len(c.jobs("")) != 1 {
+		t.Errorf("the job is %s, there are %d", j.State, len(c.jobs("")))
+	}
+}
+
+func TestNoAnswerOfTheAdminAPIIsForOtherOrigins(t *testing.T) {
+	t.Parallel()
 	up := newUpstream(t, nil)
 	c := startCaddy(t, simpleSite(up))
-	r, err := sendVia(adminClient, http.MethodPost, c.admin+"/anvil/replay", strings.NewReader(`{"jobId":"x"}`), "Origin", "https://evil.example")
-	if err != nil || r.status != http.StatusForbidden {
-		t.Errorf("got %d %v, want 403", r.status, err)
+	id := accepted(t, c.site+"/hooks", hook(1))
+	for _, path := range []string{"/anvil/jobs", "/anvil/jobs/" + id, "/anvil/events", "/anvil/stats"} {
+		r, err := sendVia(adminClient, http.MethodGet, c.admin+path, nil)
+		if err != nil || r.status != http.StatusOK {
+			t.Fatalf("%s: got %d %v", path, r.status, err)
+		}
+		for name := range r.header {
+			if strings.HasPrefix(name, "Access-Control-") {
+				t.Errorf("%s has the header %s: %s", path, name, r.header.Get(name))
+			}
+		}
 	}
 }
 

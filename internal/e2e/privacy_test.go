@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bytes"
 	"fmt"
 	"net/http"
 	"strings"
@@ -10,7 +11,12 @@ import (
 
 func TestSecretsAndBodiesStayOutOfLogsConfigAndAnswers(t *testing.T) {
 	t.Parallel()
-	up := newUpstream(t, statuses(500))
+	up := newUpstream(t, func(_ int, h hit) answer {
+		if bytes.Contains(h.body, []byte("good")) {
+			return answer{body: "canary-answer"}
+		}
+		return answer{status: 500, body: "canary-answer"}
+	})
 	c := newInstance(t)
 	const hidden = "canary-secret-0123456789"
 	c.env = []string{"ANVIL_E2E_SECRET=" + hidden}
@@ -41,6 +47,13 @@ func TestSecretsAndBodiesStayOutOfLogsConfigAndAnswers(t *testing.T) {
 	}
 	said.WriteString(text)
 	dead := up.wait(2, 5*time.Second)[0].jobID()
+	good := []byte(`{"good":"canary-body@example.org"}`)
+	if got := try(good, sign(hidden, good)); got != http.StatusAccepted {
+		t.Errorf("another good one got %d", got)
+	}
+	for _, h := range up.wait(3, 5*time.Second) {
+		c.waitState(h.jobID(), map[bool]string{true: "dead", false: "delivered"}[h.jobID() == dead], 5*time.Second)
+	}
 	j := c.waitState(dead, "dead", 5*time.Second)
 
 	event := c.get("/anvil/events/" + j.EventID)
@@ -49,7 +62,9 @@ func TestSecretsAndBodiesStayOutOfLogsConfigAndAnswers(t *testing.T) {
 			t.Errorf("the stored event has %s", canary)
 		}
 	}
-	lists := c.get("/anvil/jobs") + c.get("/anvil/jobs/"+dead) + c.get("/anvil/stats") + c.get("/anvil/events") + c.get("/metrics")
+	// What the endpoint answered is what the ledger is for.
+	ledger := strings.ReplaceAll(c.get("/anvil/jobs/"+dead), "canary-answer", "")
+	lists := c.get("/anvil/jobs") + ledger + c.get("/anvil/stats") + c.get("/anvil/events") + c.get("/metrics")
 	for where, text := range map[string]string{
 		"the log":              c.log.tail(1 << 20),
 		"an answer":            said.String(),
@@ -67,6 +82,38 @@ func TestSecretsAndBodiesStayOutOfLogsConfigAndAnswers(t *testing.T) {
 		for _, name := range []string{"Authorization", "Proxy-Authorization", "Cookie"} {
 			if len(h.headers(name)) > 0 {
 				t.Errorf("the upstream got %s", name)
+			}
+		}
+	}
+}
+
+// Whoever reads the log must not be able to send.
+func TestATokenInTheAddressStaysOutOfTheLogAndTheLedger(t *testing.T) {
+	t.Parallel()
+	up := newUpstream(t, statuses(500))
+	c := newInstance(t)
+	const token = "canary-token-0123456789"
+	c.env = []string{"ANVIL_E2E_SECRET=" + token}
+	c.start(c.caddyfile("", fmt.Sprintf("\tanvil /hooks demo {\n\t\tverify token {env.ANVIL_E2E_SECRET} {\n\t\t\tquery key\n\t\t}\n\t\tdeliver %s {\n\t\t\tretry 50ms\n\t\t}\n\t}", up.addr())))
+	for query, want := range map[string]int{
+		"key=" + token: http.StatusAccepted, "a=1&key=canary-nearly": http.StatusUnauthorized, "key=" + token + "&key=" + token: http.StatusUnauthorized,
+	} {
+		if r, err := send(c.site+"/hooks?"+query, hook(1)); err != nil || r.status != want {
+			t.Errorf("%s got %d %s %v, want %d", query, r.status, r.body, err, want)
+		}
+	}
+	id := up.wait(2, 5*time.Second)[0].jobID()
+	j := c.waitState(id, "dead", 5*time.Second)
+	waitFor(t, 5*time.Second, "both refusals and the death in the log", func() bool {
+		return c.log.count("refused webhook") == 2 && c.log.has("job is dead", id)
+	})
+	for where, text := range map[string]string{
+		"the log": c.log.tail(1 << 20), "the job": c.get("/anvil/jobs/" + id), "the event": c.get("/anvil/events/" + j.EventID),
+		"the request at the upstream": up.hits()[0].line,
+	} {
+		for line := range strings.Lines(text) {
+			if strings.Contains(line, "canary") {
+				t.Errorf("%s has a token: %s", where, line)
 			}
 		}
 	}

@@ -129,7 +129,7 @@ func TestMisspeltAndContradictoryConfigurationIsRefusedWithItsLine(t *testing.T)
 		"a path for a source": "\tanvil hooks/github {\n\t\tverify none\n\t}",
 		"a zero delay":        "\tanvil demo {\n\t\tverify none\n\t\tdeliver :3000 {\n\t\t\tretry 0s\n\t\t}\n\t}",
 		"a negative delay":    "\tanvil demo {\n\t\tverify none\n\t\tdeliver :3000 {\n\t\t\tretry -1s\n\t\t}\n\t}",
-		"a later option":      "\tanvil demo {\n\t\tverify none\n\t\tdedupe event_id\n\t}",
+		"an id of nobody":     "\tanvil demo {\n\t\tverify none\n\t\tdedupe event_id\n\t}",
 	} {
 		path := c.write("Caddyfile", c.caddyfile("", site))
 		text, err := c.command("validate", "--config", path, "--adapter", "caddyfile").CombinedOutput()

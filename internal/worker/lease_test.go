@@ -71,16 +71,34 @@ func TestJobThatKillsItsWorkersIsDeadInTheEnd(t *testing.T) {
 	off := settings(endpoint("a", "http://unused"))
 	off.Workers = false
 	start(t, s, func(c *Config) { c.Observer = seen }).Attach(off)
-	id := accept(t, s, "x", lane("a"))[0]
+	id := accept(t, s, "precious", lane("a"))[0]
 	for n := 1; n <= store.MaxLost; n++ {
 		claimByHand(t, s, lane("a"), time.Second)
 		s.Advance(time.Second)
 		s.until(t, "the lost life is recovered", func() bool { _, ledger := s.job(t, id); return len(ledger) == n })
 	}
-	if j, _ := s.untilState(t, id, event.Dead); j.DeadReason != event.ReasonCrashLoop {
+	j, ledger := s.untilState(t, id, event.Dead)
+	if j.DeadReason != event.ReasonCrashLoop {
 		t.Errorf("reason %q, want crash_loop", j.DeadReason)
 	}
 	s.until(t, "the death is observed", func() bool { return seen.deaths(event.ReasonCrashLoop) == 1 })
+
+	// Nothing is lost with this death either, and the job can be replayed.
+	for i, a := range ledger {
+		if a.Number != i+1 || a.Class != event.ClassLost || a.StartedAt.IsZero() {
+			t.Errorf("row %d of the ledger is %+v, want a lost life", i+1, a)
+		}
+	}
+	ev, _, err := s.Event(t.Context(), j.EventID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p, err := event.DecodePayload(ev.Payload); err != nil || string(p.Body) != "precious" || p.Get("X-Test") != "kept" {
+		t.Errorf("the dead job's request is %+v, %v", p, err)
+	}
+	if r, err := s.Replay(t.Context(), id, newID(), false); err != nil || !r.Replayed {
+		t.Errorf("replay: %+v, %v", r, err)
+	}
 }
 
 func TestLostLeaseEndsTheAttemptAndDropsItsOutcome(t *testing.T) {

@@ -3,6 +3,8 @@ package redis_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -150,6 +152,42 @@ func TestAServerThatIsDownIsNoReasonNotToOpen(t *testing.T) {
 	}
 	server.Start()
 	eventually(t, s)
+}
+
+// Caddy and Redis come back together after a power cut, and Redis has a large file to read.
+func TestAServerThatLoadsItsDataIsNoReasonNotToOpen(t *testing.T) {
+	noLeaks(t)
+	server := redistest.Start(t, "--appendonly", "yes", "--key-load-delay", "200") // microseconds for each command in the file
+	before := on(t, server)
+	a := accept(t, before)
+	must(t, before.Close())
+	pipe := server.Client().Pipeline()
+	for i := range 10_000 {
+		pipe.Set(t.Context(), fmt.Sprint("ballast:", i), "x", 0)
+	}
+	_, err := pipe.Exec(t.Context())
+	must(t, err)
+	server.Kill()
+	server.StartNoWait()
+	loading := func() bool {
+		err := server.Client().Ping(t.Context()).Err()
+		return err != nil && strings.HasPrefix(err.Error(), "LOADING ")
+	}
+	wait(t, loading)
+
+	s := on(t, server, func(o *redis.Options) { o.AcceptTimeout = 200 * time.Millisecond })
+	_, err = s.Accept(t.Context(), webhook())
+	checked := s.Check(t.Context())
+	if !loading() {
+		t.Fatal("the server had loaded before the test was through")
+	}
+	if !errors.Is(err, store.ErrUnavailable) || !errors.Is(checked, store.ErrUnavailable) {
+		t.Errorf("accepting: %v, check: %v; want %v", err, checked, store.ErrUnavailable)
+	}
+	eventually(t, s)
+	if jobs, _ := claim(t, s, 1); len(jobs) != 1 || jobs[0].Job.ID != a.Jobs[0].ID {
+		t.Errorf("claimed %+v, want the job from before the restart", jobs)
+	}
 }
 
 // eventually accepts until the store takes it; some connections may have to find out that they are dead.
