@@ -29,6 +29,7 @@ const (
 type sendFlags struct {
 	whoFlags
 	private, event, eventType string
+	publicURL                 string
 	count, again              int
 }
 
@@ -58,6 +59,7 @@ input cannot be used.
 	}
 	f.add(cmd)
 	cmd.Flags().StringVar(&f.private, "private-key", "", "the private key that signs, PEM, JWK or the seed of Ed25519: text, @file or env:NAME")
+	cmd.Flags().StringVar(&f.publicURL, "public-url", "", "the URL to sign, where the provider has another than <url>: whole, with path and query")
 	cmd.Flags().StringVar(&f.event, "event", "", "a file with the body, - for the standard input; default: a made-up event")
 	cmd.Flags().StringVar(&f.eventType, "type", "", "the type of the event")
 	cmd.Flags().IntVar(&f.count, "count", 1, "how many events to send")
@@ -70,6 +72,7 @@ type sender struct {
 	*who
 	private   string
 	url       string
+	publicURL string
 	eventType string
 	body      []byte
 	given     bool // the body is the user's
@@ -137,7 +140,7 @@ func (f *sendFlags) sender(in io.Reader, args []string) (*sender, error) {
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return nil, fmt.Errorf("'%s' is not a URL to send to; write it whole, as in http://localhost:8080/hooks/github", args[0])
 	}
-	s := &sender{url: args[0], eventType: f.eventType, seen: map[string]bool{}}
+	s := &sender{url: args[0], publicURL: f.publicURL, eventType: f.eventType, seen: map[string]bool{}}
 	if f.private != "" {
 		keys, err := readSecrets("--private-key", f.private)
 		if err != nil {
@@ -202,7 +205,21 @@ func (s *sender) signed() (*verify.Request, error) {
 	if len(s.secrets) > 0 {
 		k.Secret = s.secrets[0]
 	}
-	return r, verify.Sign(s.provider.ID, k, s.options, r, time.Now())
+	if s.publicURL != "" {
+		r.URL = s.publicURL
+	}
+	if err := verify.Sign(s.provider.ID, k, s.options, r, time.Now()); err != nil {
+		return nil, err
+	}
+	if s.publicURL != "" { // what signing has put into the query stays
+		base, _, _ := strings.Cut(s.url, "?")
+		_, query, found := strings.Cut(r.URL, "?")
+		r.URL = base
+		if found {
+			r.URL += "?" + query
+		}
+	}
+	return r, nil
 }
 
 func (s *sender) send(ctx context.Context, r *verify.Request) sent {

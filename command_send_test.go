@@ -123,6 +123,21 @@ func TestSendSendsTheUsersEventAsItIs(t *testing.T) {
 	}
 }
 
+func TestSendSignsThePublicURL(t *testing.T) {
+	s := newSite(t)
+	s.mustLoad("anvil /in shop {\nverify twilio "+testSecret+"\npublic_url https://hooks.example.test\n}", "")
+	args := []string{"send", "http://" + s.addr + "/in?a=1", "--provider", "twilio", "--secret", testSecret}
+	if r := runCommand(t, "", args...); r.exit != exitNo {
+		t.Errorf("without the public URL: exit %d: %s", r.exit, r.out)
+	}
+	for _, event := range []string{"MessageSid=SM1", `{"id":1}`} { // the second is covered by a digest in the query
+		r := runCommand(t, event, append(args, "--public-url", "https://hooks.example.test/in?a=1", "--event", "-")...)
+		if r.exit != 0 {
+			t.Errorf("%s: exit %d: %s %s", event, r.exit, r.out, r.err)
+		}
+	}
+}
+
 func TestSendSaysWhatWentWrong(t *testing.T) {
 	s := newSite(t)
 	s.mustLoad("anvil /in shop {\nverify github "+testSecret+"\n}\nanvil /xero xero {\nverify xero "+testSecret+"\n}\n"+

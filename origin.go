@@ -49,8 +49,10 @@ func (s *source) urlOf(o *origin) string {
 	if s.publicURL != "" {
 		return s.publicURL + o.uri
 	}
-	return o.scheme + "://" + o.host + o.uri
+	return o.url()
 }
+
+func (o *origin) url() string { return o.scheme + "://" + o.host + o.uri }
 
 // payload is the request as it is stored: less the secrets that it brought.
 func (s *source) payload(in *incoming, o *origin) *event.Payload {

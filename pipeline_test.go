@@ -435,7 +435,7 @@ func TestAStoreThatIsAwayGives503(t *testing.T) {
 
 func TestARequestBeforeTheStartGives503(t *testing.T) {
 	app := &App{started: make(chan struct{})}
-	src, err := newSource(&SourceConfig{Source: "shop", Verify: []VerifyConfig{{Provider: "none"}}}, 1, zap.NewNop(), zap.NewNop())
+	src, err := newSource(&SourceConfig{Source: "shop", Verify: []VerifyConfig{{Provider: "none"}}}, 1, zap.NewNop())
 	if err != nil {
 		t.Fatal(err)
 	}

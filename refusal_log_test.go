@@ -31,12 +31,17 @@ type desk struct {
 func newDesk(t *testing.T, source string, v ...VerifyConfig) desk {
 	t.Helper()
 	core, logs := observer.New(zapcore.DebugLevel)
-	s, err := newSource(&SourceConfig{Source: source, Verify: v}, 1, zap.New(core), zap.New(core))
+	return newDeskOf(t, &SourceConfig{Source: source, Verify: v}, zap.New(core), logs)
+}
+
+func newDeskOf(t *testing.T, c *SourceConfig, log *zap.Logger, logs *observer.ObservedLogs) desk {
+	t.Helper()
+	s, err := newSource(c, 1, log)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.start(zap.New(core), "no store")
-	t.Cleanup(func() { forgetSecrets(source) })
+	s.start(log, "no store")
+	t.Cleanup(func() { forgetSecrets(c.Source) })
 	started := make(chan struct{})
 	close(started)
 	return desk{&Handler{app: &App{started: started}, source: s}, logs}
@@ -116,7 +121,7 @@ func TestARefusalIsExplainedToTheOperator(t *testing.T) {
 func TestAMissingHeaderIsNamedAndSoIsWhoeverSendsTheOther(t *testing.T) {
 	d := newDesk(t, "missing", VerifyConfig{Provider: "stripe", Secrets: []string{testSecret}})
 	d.post(t, as(t, "linear", nil), time.Now(), "{}", nil)
-	if line := d.line(t); line["reason"] != "missing_header" || fmt.Sprint(line["expected_headers"]) != "[Stripe-Signature]" || fmt.Sprint(line["resembles"]) != "[linear]" {
+	if line := d.line(t); line["reason"] != "missing_header" || fmt.Sprint(line["expected"]) != "[Stripe-Signature]" || fmt.Sprint(line["resembles"]) != "[linear]" {
 		t.Errorf("logged %v", line)
 	}
 }
@@ -245,7 +250,7 @@ func TestTheDefaultTTLCoversTheProvidersRetries(t *testing.T) {
 		{"dropbox", nil, "off", 0},
 		{"dropbox", &DedupeConfig{TTL: second}, "signature 1s", 0},
 	} {
-		s, err := newSource(&SourceConfig{Source: "shop", Verify: []VerifyConfig{{Provider: c.provider, Secrets: []string{testSecret}}}, Dedupe: c.dedupe}, 1, zap.NewNop(), zap.NewNop())
+		s, err := newSource(&SourceConfig{Source: "shop", Verify: []VerifyConfig{{Provider: c.provider, Secrets: []string{testSecret}}}, Dedupe: c.dedupe}, 1, zap.NewNop())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -194,7 +194,7 @@ func TestASecretInTheBodyIsToldAtLoad(t *testing.T) {
 	for provider, want := range map[string]int{"figma": 1, "telegram": 0} {
 		core, logs := observer.New(zapcore.WarnLevel)
 		c := &SourceConfig{Source: "shop", Verify: []VerifyConfig{{Provider: provider, Secrets: []string{testSecret}}}}
-		if _, err := newSource(c, 1, zap.New(core), zap.NewNop()); err != nil {
+		if _, err := newSource(c, 1, zap.New(core)); err != nil {
 			t.Fatal(err)
 		}
 		if n := logs.FilterMessageSnippet("secret in the body").Len(); n != want {

@@ -159,8 +159,13 @@ func (s *source) explain(ctx context.Context, in *incoming) []string {
 	defer s.explaining.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, explainTime)
 	defer cancel()
+	sent := in.sent
+	if s.publicURL != "" {
+		o := originOf(in.r)
+		sent.Reached = o.url()
+	}
 	var hints []string
-	for _, h := range in.trust.by.Explain(ctx, &in.sent, in.began, s.former()) {
+	for _, h := range in.trust.by.Explain(ctx, &sent, in.began, s.former()) {
 		hints = append(hints, h.Text)
 	}
 	return hints
@@ -184,10 +189,18 @@ func (s *source) logRefusal(ctx context.Context, in *incoming, message, reason s
 		}
 		fields = append(fields, zap.Strings("hints", hints))
 		if in.trust.verdict.Reason == verify.ReasonMissing {
-			fields = append(fields, zap.Strings("expected_headers", by.Requires()), zap.Strings("resembles", resembles(in.r.Header)))
+			fields = append(fields, zap.Strings("expected", expected(by)), zap.Strings("resembles", resembles(in.r.Header)))
 		}
 	}
 	c.Write(fields...)
+}
+
+// expected is where the signature should be: the headers without which no delivery is genuine, or else all that may have it.
+func expected(by *proof) []string {
+	if names := by.Requires(); len(names) > 0 {
+		return names
+	}
+	return strings.Split(by.provider.SignatureIn, " | ")
 }
 
 // resembles names providers whose signature header the request has: without a body nothing more can be said about a

@@ -12,7 +12,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
 
 	"github.com/caddy-anvil/anvil/internal/event"
 	"github.com/caddy-anvil/anvil/internal/ingress"
@@ -71,10 +70,9 @@ type jobPlan struct {
 	maxPending      int
 }
 
-// newSource logs to log what the configuration's author should know, and to flood what senders cause.
-func newSource(cfg *SourceConfig, maxPending int, log, flood *zap.Logger) (*source, error) {
+func newSource(cfg *SourceConfig, maxPending int, log *zap.Logger) (*source, error) {
 	s := &source{
-		cfg: *cfg, log: flood.With(zap.String("source", cfg.Source)),
+		cfg: *cfg, log: sampled(log).With(zap.String("source", cfg.Source)),
 		tenant: cfg.Tenant, maxBody: cfg.maxBody(), readTimeout: orDefault(cfg.ReadTimeout, defaultReadTimeout),
 		inFlight:   ingress.NewInFlight(int64(cmp.Or(cfg.MaxInFlight, defaultMaxInFlight)), cmp.Or(cfg.MaxInFlightBytes, defaultMaxInFlightBytes)),
 		respond:    cfg.Respond,
@@ -205,12 +203,4 @@ func (s *source) accept(ctx context.Context, to store.Store, payload *event.Payl
 		a.Jobs[i] = store.NewJob{ID: newID(), Queue: j.queue, Endpoint: j.endpoint, Observed: j.observed, MaxPending: j.maxPending}
 	}
 	return to.Accept(ctx, a)
-}
-
-// sampled drops log lines of one message beyond ten in ten seconds: a flood of forgeries must not become a flood of logs.
-// The metrics count them all. A sampler takes half a megabyte, so a configuration has one.
-func sampled(log *zap.Logger) *zap.Logger {
-	return log.WithOptions(zap.WrapCore(func(c zapcore.Core) zapcore.Core {
-		return zapcore.NewSamplerWithOptions(c, 10*time.Second, 10, 0)
-	}))
 }

@@ -12,7 +12,7 @@ import (
 func startSource(t *testing.T, v ...VerifyConfig) (lines []string, err error) {
 	t.Helper()
 	core, logs := observer.New(zapcore.InfoLevel)
-	s, err := newSource(&SourceConfig{Source: "shop", Verify: v, Endpoints: []EndpointConfig{{Upstream: "localhost:1"}}}, 1, zap.New(core), zap.NewNop())
+	s, err := newSource(&SourceConfig{Source: "shop", Verify: v, Endpoints: []EndpointConfig{{Upstream: "localhost:1"}}}, 1, zap.New(core))
 	if err != nil {
 		return nil, err
 	}

@@ -160,7 +160,7 @@ func (a *App) register(cfg *SourceConfig, place string) (*source, error) {
 				cfg.Source, q, suggest(q, append(slices.Collect(maps.Keys(a.Queues)), defaultQueue)))
 		}
 	}
-	s, err := newSource(cfg, a.maxPending(cfg.queue()), a.log, a.flood)
+	s, err := newSource(cfg, a.maxPending(cfg.queue()), a.log)
 	if err != nil {
 		return nil, fmt.Errorf("source '%s': %w", cfg.Source, err)
 	}

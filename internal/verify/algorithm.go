@@ -34,6 +34,10 @@ const (
 	rsaPSSKind
 )
 
+func (k publicKind) String() string {
+	return [...]string{"none", "Ed25519", "ECDSA", "RSA", "RSA"}[k]
+}
+
 // maxDigest is the size of the largest digest, SHA-512's.
 const maxDigest = sha512.Size
 

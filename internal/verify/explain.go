@@ -240,6 +240,7 @@ var urlChanges = []struct {
 	code, says string
 	make       func(r *Request) string
 }{
+	{"url_reached", "the URL by which the request came: public_url is not what the sender has", func(r *Request) string { return r.Reached }},
 	{"url_forwarded", "the URL of the X-Forwarded headers: add the proxy to trusted_proxies, or set public_url", func(r *Request) string {
 		if r.Header.Get("X-Forwarded-Host")+r.Header.Get("X-Forwarded-Proto") == "" {
 			return ""

@@ -121,7 +121,7 @@ func readPublicKeys(s string, kind publicKind) ([]publicKey, error) {
 		return nil, err
 	}
 	if !fits(key, kind) {
-		return nil, errors.New("is a public key of another kind than this provider's")
+		return nil, fmt.Errorf("is a public key of another kind than this provider's, which is %s", kind)
 	}
 	return []publicKey{{key: key}}, nil
 }

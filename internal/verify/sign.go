@@ -59,6 +59,9 @@ func signRow(row *row, k SignKeys, o Options, r *Request, now time.Time) error {
 	w.v = v
 	s, ok := v.check.(signing)
 	if !ok {
+		if row.family == FamilyPublicKey {
+			return errors.New("this provider signs with a private key: give one of your own")
+		}
 		return errors.New("this provider signs nothing, so there is nothing to add")
 	}
 	return s.sign(r, w)

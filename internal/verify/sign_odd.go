@@ -116,10 +116,13 @@ func shapeTreezor(r *Request) { wrapJSON(r, "webhook", "object_payload") }
 
 func shapeBitso(r *Request) { wrapJSON(r, "event", "payload") }
 
-// wrapJSON puts an event without a type into the field that is signed.
+// wrapJSON puts an event without a type into the field that is signed, and gives that field to one that has a type only.
 func wrapJSON(r *Request, kind, field string) {
 	if json.Valid(r.Body) && textAt(jsonptr.Pointer{kind}, r.Body) == "" {
 		r.Body = []byte(`{"` + kind + `":"test","` + field + `":` + string(r.Body) + `}`)
+	}
+	if _, ok := (jsonptr.Pointer{field}).Find(r.Body); !ok {
+		_ = putJSON(r, jsonptr.Pointer{field}, "test") // a body that is no object is refused when it is signed
 	}
 }
 

@@ -26,6 +26,10 @@ type Request struct {
 	// Body is the exact bytes received, before any decoding.
 	Body []byte
 
+	// Reached is the URL by which the request came, where URL is another because the configuration says so. Only Explain
+	// looks at it.
+	Reached string
+
 	// json is set in copies that a checker makes, so that it judges the body once.
 	json *lazyDocument
 }

@@ -79,7 +79,7 @@ func (e *Engine) died(jobs []event.Job) {
 func (e *Engine) keepHouse(tick *time.Ticker) {
 	next := e.every.House
 	if err := e.house(); err != nil {
-		e.complain("keeping lanes", err)
+		e.complain("noting which endpoints are configured", err)
 		next = min(next, e.every.Recover)
 	}
 	tick.Reset(next)
