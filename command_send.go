@@ -49,6 +49,9 @@ provider does that has not got an answer.
 Providers that sign with a private key need one of your own by --private-key;
 the endpoint must then have its public key as secret.
 
+A site with "tls internal" is trusted with the environment's SSL_CERT_FILE set
+to pki/authorities/local/root.crt in Caddy's data directory.
+
 Exits with 0 if all were accepted, with 1 if any was not, and with 2 if the
 input cannot be used.
 ` + whoHelp,
