@@ -33,7 +33,7 @@ func (AdminAPI) Routes() []caddy.AdminRoute { return adminRoutes(activeService) 
 func activeService() (*admin.Service, error) {
 	app, err := caddy.ActiveContext().AppIfConfigured("anvil")
 	if errors.Is(err, caddy.ErrNotConfigured) {
-		return nil, errors.New("anvil is not configured; the running configuration has no anvil directive or option")
+		return nil, errors.New("anvil does not run: the configuration has no anvil directive or option, or caddy is starting or stopping")
 	}
 	if err != nil {
 		return nil, err

@@ -148,6 +148,10 @@ func (w *watched) Recover(ctx context.Context) (got store.Recovered, err error) 
 	return got, err
 }
 
+func (w *watched) Check(ctx context.Context) error {
+	return w.do("check", func() error { return w.Store.Check(ctx) })
+}
+
 func (w *watched) Configured(ctx context.Context, l []store.LaneID) error {
 	return w.do("configured", func() error { return w.Store.Configured(ctx, l) })
 }
@@ -315,6 +319,14 @@ func always(statuses ...int) func(int, *http.Request) int {
 // hang answers nothing until the client leaves.
 func hang(_ int, r *http.Request) int { <-r.Context().Done(); return http.StatusServiceUnavailable }
 
+// atOnce is how many requests were under way at once since the last call, and how many are.
+func (u *upstream) atOnce() (most, now int) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	most, u.most = u.most, u.now
+	return most, u.now
+}
+
 func (u *upstream) got() []hit {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -344,6 +356,12 @@ func (r *recorder) Dead(_, _ string, why event.Reason) {
 		r.dead = map[event.Reason]int{}
 	}
 	r.dead[why]++
+}
+
+func (r *recorder) attempted(c event.Class) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.attempts[c]
 }
 
 func (r *recorder) deaths(why event.Reason) int {

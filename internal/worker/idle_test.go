@@ -26,6 +26,7 @@ func (q *quietStore) Claim(context.Context, store.Claim) (store.Claimed, error) 
 }
 
 func (q *quietStore) Recover(context.Context) (store.Recovered, error) { return store.Recovered{}, nil }
+func (q *quietStore) Check(context.Context) error                      { return nil }
 func (q *quietStore) Stats(context.Context) (store.Stats, error)       { return store.Stats{}, nil }
 func (q *quietStore) Configured(context.Context, []store.LaneID) error { return nil }
 func (q *quietStore) Prune(context.Context, store.Retention) (more bool, err error) {

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -19,21 +20,30 @@ const (
 	orphanGrace = 10 * time.Minute
 )
 
-// keep keeps the store in order: lives that were lost, lanes, orphans, retention.
+// janitor is the loop that keeps the store in order: lives that were lost, lanes, orphans, retention. Its fields are its own.
+type janitor struct {
+	*Engine
+	// away is true from the moment the store does not answer until lives are recovered again, and back is when it was seen
+	// to answer in the meantime.
+	away bool
+	back time.Time
+}
+
 func (e *Engine) keep() {
+	j := janitor{Engine: e}
 	lives := time.NewTicker(e.every.Recover)
 	defer lives.Stop()
 	house := time.NewTicker(e.every.House)
 	defer house.Stop()
 	prune := time.NewTicker(e.every.Prune)
 	defer prune.Stop()
-	e.recoverLives()
+	j.recoverLives()
 	for {
 		select {
 		case <-e.loops.Done():
 			return
 		case <-lives.C:
-			e.recoverLives()
+			j.recoverLives()
 			e.flushLogs()
 		case <-prune.C:
 			e.prune()
@@ -45,27 +55,51 @@ func (e *Engine) keep() {
 	}
 }
 
-func (e *Engine) recoverLives() {
+func (j *janitor) recoverLives() {
 	// After the process was stopped for longer than a lease, our own leases have run out with their attempts still under
 	// way. Whatever we hold is renewed first, so that only what nobody holds is recovered.
-	if err := e.renewAll(); err != nil {
-		e.complain("renewing leases", err)
+	if err := j.renewAll(); err != nil {
+		j.storeAway()
+		j.complain("renewing leases", err)
 		return
 	}
-	got, err := e.store.Recover(e.loops)
-	if err != nil {
-		e.complain("recovering lost attempts", err)
+	if !j.othersAreBack() {
 		return
+	}
+	got, err := j.store.Recover(j.loops) // with an error it may have done a part
+	if err != nil {
+		j.storeAway()
+		j.complain("recovering lost attempts", err)
 	}
 	lost := slices.Concat(got.Returned, got.Dead)
 	for i := range lost {
-		e.observer.Attempt(lost[i].Source, lost[i].Endpoint, event.ClassLost)
+		j.observer.Attempt(lost[i].Source, lost[i].Endpoint, event.ClassLost)
 	}
 	if len(lost) > 0 {
-		e.log.Warn("attempts ended without an outcome, in a crash or because their leases ran out; the endpoint may have seen them",
+		j.log.Warn("attempts ended without an outcome, in a crash or because their leases ran out; the endpoint may have seen them",
 			zap.Int("attempts", len(lost)), zap.Int("jobs_that_run_again", len(got.Returned)))
 	}
-	e.died(got.Dead)
+	j.died(got.Dead)
+}
+
+func (j *janitor) storeAway() { j.away, j.back = true, time.Time{} }
+
+// othersAreBack is false for a while after the store was away. The leases of all instances may have run out meanwhile, and
+// each tries every two seconds to renew its own and to write what came of its attempts. To end those lives first would
+// repeat what is delivered already.
+func (j *janitor) othersAreBack() bool {
+	switch {
+	case !j.away:
+		return true
+	case errors.Is(j.store.Check(j.loops), store.ErrUnavailable):
+		j.storeAway()
+		return false
+	case j.back.IsZero():
+		j.back = time.Now()
+		return false
+	}
+	j.away = time.Since(j.back) < j.every.Recover
+	return !j.away
 }
 
 func (e *Engine) died(jobs []event.Job) {
