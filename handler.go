@@ -256,6 +256,9 @@ func (s *source) store(ctx context.Context, app *App, in *incoming, o *origin) (
 	return accepted, no
 }
 
+// hostNames are the placeholders with a name of this server as the sender spells it.
+var hostNames = []string{"http.request.host", "http.request.hostport", "http.request.tls.server_name"}
+
 // tenantOf refuses what it cannot resolve: with an empty text in its place all tenants would be one, and the events of one
 // duplicates of another's.
 func (s *source) tenantOf(r *http.Request) (string, error) {
@@ -266,7 +269,16 @@ func (s *source) tenantOf(r *http.Request) (string, error) {
 	if !ok {
 		return "", errors.New("resolving tenant: the request has no placeholders")
 	}
-	tenant, err := repl.ReplaceOrErr(s.tenant, false, true)
+	tenant, err := repl.ReplaceFunc(s.tenant, func(name string, value any) (any, error) {
+		if _, known := repl.Get(name); !known {
+			return nil, fmt.Errorf("unrecognized placeholder {%s}", name)
+		}
+		// A site answers to its name in any case. Were each spelling a tenant, a captured webhook would be new in it.
+		if host, ok := value.(string); ok && slices.Contains(hostNames, name) {
+			return strings.ToLower(host), nil
+		}
+		return value, nil
+	})
 	if err != nil {
 		return "", fmt.Errorf("resolving tenant: %w", err)
 	}

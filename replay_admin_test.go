@@ -301,7 +301,7 @@ func TestAdminAPIIs503WithTheReasonWhileAnvilDoesNotRun(t *testing.T) {
 
 func TestAdminAPIIs503WhenNoConfigurationHasAnvil(t *testing.T) {
 	a := &adminAPI{T: t, mux: adminMux(AdminAPI{}.Routes())}
-	if got := a.want(503, "POST", "/anvil/replay", `{"jobId":"`+unknownJob+`"}`); !strings.Contains(got["error"].(string), "not configured") {
+	if got := a.want(503, "POST", "/anvil/replay", `{"jobId":"`+unknownJob+`"}`); !strings.Contains(got["error"].(string), "does not run") {
 		t.Errorf("the answer is %v", got)
 	}
 }

@@ -107,7 +107,7 @@ func TestHeadersPassExceptThoseOfTheHopAndForgedOnes(t *testing.T) {
 		"Anvil-Attempt", "99", "Anvil_job_id", "forged", "Anvil-Anything", "forged",
 		"Connection", "close, x-one-hop", "Content-Length", "77", "Content-Type", "application/json; charset=utf-8",
 		"Expect", "100-continue", "Forwarded", "for=1.2.3.4", "Host", "public.example", "Idempotency-Key", "k1",
-		"Keep-Alive", "5", "Proxy-Authorization", "Basic eA==", "Te", "trailers", "Trailer", "X", "Transfer-Encoding", "chunked",
+		"Keep-Alive", "5", "Proxy", "http://6.6.6.6", "Proxy-Authorization", "Basic eA==", "Te", "trailers", "Trailer", "X", "Transfer-Encoding", "chunked",
 		"Upgrade", "h2c", "X-Forwarded-For", "6.6.6.6", "X-Forwarded-Port", "1", "X_forwarded_for", "6.6.6.6",
 		"X-Hub-Signature-256", "sha256=ab", "X-Multi", "one", "X-Multi", "two", "X-One-Hop", "gone", "X-Real-Ip", "6.6.6.6",
 	))

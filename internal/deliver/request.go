@@ -93,12 +93,12 @@ func headers(r *Request, p *event.Payload) http.Header {
 }
 
 // connectionNames are the headers that the sender's Connection header declares to be of one hop only.
-func connectionNames(p *event.Payload) []string {
-	var names []string
+func connectionNames(p *event.Payload) map[string]bool {
+	names := map[string]bool{}
 	for _, line := range p.Headers {
 		if line.Name == "Connection" {
 			for name := range strings.SplitSeq(line.Value, ",") {
-				names = append(names, textproto.CanonicalMIMEHeaderKey(textproto.TrimString(name)))
+				names[textproto.CanonicalMIMEHeaderKey(textproto.TrimString(name))] = true
 			}
 		}
 	}
@@ -106,11 +106,9 @@ func connectionNames(p *event.Payload) []string {
 }
 
 // passes reports whether a stored header goes on to the endpoint.
-func passes(name string, named []string) bool {
-	for _, n := range named {
-		if n == name {
-			return false
-		}
+func passes(name string, named map[string]bool) bool {
+	if named[name] {
+		return false
 	}
 	// CGI, WSGI and PHP read `X_Forwarded_For` and `X-Forwarded-For` as one variable, so a sender could forge with the
 	// underscore what is cut with the hyphen.
@@ -123,7 +121,8 @@ func passes(name string, named []string) bool {
 		"Http2-Settings", "Proxy-Authenticate", "Proxy-Authorization", // of one hop
 		"Host", "Content-Length", "Expect", // written anew for this hop
 		"Accept-Encoding", "Range", "If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since", "If-Range", // the answer is for us
-		"Forwarded", "X-Real-Ip": // the sender's claims about where the request came from
+		"Forwarded", "X-Real-Ip", // the sender's claims about where the request came from
+		"Proxy": // no such header exists, but CGI makes HTTP_PROXY of it, by which programs then connect to others
 		return false
 	}
 	return !strings.HasPrefix(plain, "X-Forwarded-") && !strings.HasPrefix(plain, "Anvil-")
