@@ -3,6 +3,7 @@
 package provdoc
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/caddy-anvil/anvil/internal/verify"
@@ -58,9 +59,9 @@ func exampleSecret(p *verify.Provider) string {
 		return "{env.PAYPAL_WEBHOOK_ID}"
 	case strings.Contains(p.Secret, "own are fetched"), strings.Contains(p.Secret, "own is fetched"):
 		return ""
-	case strings.Contains(p.Secret, "JSON") || strings.Contains(p.Secret, "JWK") && !p.Generic && p.ID != "ed25519":
+	case strings.Contains(p.Secret, "JSON") || strings.Contains(p.Secret, "JWK") && !p.Generic:
 		return file + ".json}"
-	case strings.Contains(p.Secret, "PEM") && p.ID != "ed25519":
+	case strings.Contains(p.Secret, "PEM") && !p.Generic:
 		return file + ".pem}"
 	case strings.HasPrefix(p.Secret, "user:password"):
 		return "{env." + variable(p) + "_USER_PASSWORD}"
@@ -80,10 +81,8 @@ func exampleOption(p *verify.Provider, word string) string {
 	case "service_account":
 		return "push@project.iam.gserviceaccount.com"
 	case "header":
-		for _, need := range p.Needs {
-			if need == word {
-				return "X-Signature"
-			}
+		if slices.Contains(p.Needs, word) {
+			return "X-Signature"
 		}
 	}
 	return ""

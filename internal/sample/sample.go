@@ -70,6 +70,10 @@ func (e *event) putType(p *verify.Provider, eventType string) error {
 		return fmt.Errorf("%s says nowhere what type an event has, so it can have none", p.ID)
 	}
 	place, _, _ := strings.Cut(p.EventType, " | ")
+	// SNS wraps the event in a message of its own, which has a type of its own.
+	if p.ID == "aws-sns" {
+		return fmt.Errorf("the type of %s's events stands at %s, where it cannot be chosen", p.ID, place)
+	}
 	places := strings.Split(place, " + ")
 	values := strings.SplitN(eventType, ":", len(places))
 	if len(values) < len(places) {

@@ -54,17 +54,16 @@ var (
 	plainSHA512 = &algorithm{name: "plain-sha512", new: sha512.New, size: sha512.Size, plain: true}
 	plainMD5    = &algorithm{name: "plain-md5", new: md5.New, size: md5.Size, plain: true}
 
-	ed25519Alg      = &algorithm{name: "ed25519", kind: ed25519Kind}
-	ecdsaSHA256     = &algorithm{name: "ecdsa-sha256", kind: ecdsaKind, hash: crypto.SHA256}
-	ecdsaSHA1       = &algorithm{name: "ecdsa-sha1", kind: ecdsaKind, hash: crypto.SHA1}
-	rsaSHA1         = &algorithm{name: "rsa-sha1", kind: rsaKind, hash: crypto.SHA1}
-	rsaSHA256       = &algorithm{name: "rsa-sha256", kind: rsaKind, hash: crypto.SHA256}
-	rsaSHA256Twice  = &algorithm{name: "rsa-sha256", kind: rsaKind, hash: crypto.SHA256, twice: true}
-	rsaSHA512       = &algorithm{name: "rsa-sha512", kind: rsaKind, hash: crypto.SHA512}
-	rsaPSSSHA512    = &algorithm{name: "rsa-pss-sha512", kind: rsaPSSKind, hash: crypto.SHA512}
-	hmacAlgorithms  = []*algorithm{hmacSHA256, hmacSHA1, hmacSHA384, hmacSHA512}
-	hmacNames       = namesOf(hmacAlgorithms, func(a *algorithm) string { return a.name })
-	websubAlgorithm = []*algorithm{hmacSHA1, hmacSHA256, hmacSHA384, hmacSHA512}
+	ed25519Alg     = &algorithm{name: "ed25519", kind: ed25519Kind}
+	ecdsaSHA256    = &algorithm{name: "ecdsa-sha256", kind: ecdsaKind, hash: crypto.SHA256}
+	ecdsaSHA1      = &algorithm{name: "ecdsa-sha1", kind: ecdsaKind, hash: crypto.SHA1}
+	rsaSHA1        = &algorithm{name: "rsa-sha1", kind: rsaKind, hash: crypto.SHA1}
+	rsaSHA256      = &algorithm{name: "rsa-sha256", kind: rsaKind, hash: crypto.SHA256}
+	rsaSHA256Twice = &algorithm{name: "rsa-sha256", kind: rsaKind, hash: crypto.SHA256, twice: true}
+	rsaSHA512      = &algorithm{name: "rsa-sha512", kind: rsaKind, hash: crypto.SHA512}
+	rsaPSSSHA512   = &algorithm{name: "rsa-pss-sha512", kind: rsaPSSKind, hash: crypto.SHA512}
+	hmacAlgorithms = []*algorithm{hmacSHA256, hmacSHA1, hmacSHA384, hmacSHA512}
+	hmacNames      = namesOf(hmacAlgorithms, func(a *algorithm) string { return a.name })
 )
 
 // keyed returns the hash of a message under a key.

@@ -6,9 +6,12 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/sha256"
+	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
+	"encoding/pem"
 	"maps"
+	"math/big"
 	"slices"
 	"testing"
 	"time"
@@ -84,6 +87,78 @@ func TestCertificatesAreFetchedFromTheProviderOnly(t *testing.T) {
 				t.Errorf("fetched %q", f.asked)
 			}
 		})
+	}
+}
+
+// certificateOf issues a certificate of AWS for a key.
+func certificateOf(t *testing.T, key any, change func(c *x509.Certificate)) string {
+	t.Helper()
+	c := &x509.Certificate{
+		SerialNumber: big.NewInt(1), DNSNames: []string{"sns.amazonaws.com"}, NotBefore: someTime.Add(-time.Hour), NotAfter: someTime.Add(time.Hour),
+	}
+	change(c)
+	der, err := x509.CreateCertificate(rand.Reader, c, c, key, parsePrivate(t, testKeys().private[2]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+}
+
+func TestOnlyCertificatesForSigningAreTrusted(t *testing.T) {
+	rsaKey, ecKey := parsePrivate(t, testKeys().private[2]).Public(), parsePrivate(t, testKeys().private[1]).Public()
+	short, err := base64.StdEncoding.DecodeString(shortRSA)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shortKey, err := x509.ParsePKIXPublicKey(short)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name, text string
+		want       verify.Reason
+	}{
+		{"AWS's own", certificateOf(t, rsaKey, func(*x509.Certificate) {}), ""},
+		{"an authority's", certificateOf(t, rsaKey, func(c *x509.Certificate) { c.IsCA, c.BasicConstraintsValid = true, true }), verify.ReasonKeyUnavailable},
+		{"somebody else's", certificateOf(t, rsaKey, func(c *x509.Certificate) { c.DNSNames = []string{"amazonaws.com.evil.test"} }), verify.ReasonKeyUnavailable},
+		{"one of a short key", certificateOf(t, shortKey, func(*x509.Certificate) {}), verify.ReasonWrongClaim},
+		{"one of a key of another kind", certificateOf(t, ecKey, func(*x509.Certificate) {}), verify.ReasonWrongClaim},
+	} {
+		v, err := verify.New("aws-sns", []string{oddSecrets["aws-sns"][0]}, nil, &fetcher{docs: map[string]string{snsCert: c.text}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := v.Verify(t.Context(), signedSNS(t, nil), someTime); got.Reason != c.want {
+			t.Errorf("%s: got %+v, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+// Strangers must not make us fetch for what is no signature anyway.
+func TestNothingIsFetchedForWhatCannotBeASignature(t *testing.T) {
+	for length, want := range map[int]verify.Reason{255: verify.ReasonMalformed, 256: verify.ReasonKeyUnavailable} {
+		sig := base64.StdEncoding.EncodeToString(make([]byte, length))
+		var m map[string]string
+		sns := signedSNS(t, nil)
+		if err := json.Unmarshal(sns.Body, &m); err != nil {
+			t.Fatal(err)
+		}
+		m["Signature"] = sig
+		sns.Body, _ = json.Marshal(m)
+		paypal := post(
+			someBody, "Paypal-Transmission-Id", "id", "Paypal-Transmission-Time", "2026-01-01T00:00:00Z", "Paypal-Transmission-Sig", sig,
+			"Paypal-Cert-Url", "https://api.paypal.com/v1/notifications/certs/CERT-1", "Paypal-Auth-Algo", "SHA256withRSA",
+		)
+		for provider, r := range map[string]*verify.Request{"aws-sns": sns, "paypal": paypal} {
+			f := &fetcher{}
+			v, err := verify.New(provider, []string{oddSecrets["aws-sns"][0]}, nil, f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := v.Verify(t.Context(), r, someTime); got.Reason != want || len(f.asked) > 0 != (want == verify.ReasonKeyUnavailable) {
+				t.Errorf("%s, %d bytes: got %+v, having asked for %q", provider, length, got, f.asked)
+			}
+		}
 	}
 }
 

@@ -94,9 +94,9 @@ func (e *explanation) over() bool { return e.ctx.Err() != nil }
 // aboutTime finds a signature that is right but for its time.
 func (e *explanation) aboutTime() {
 	c := e.checker(e.secrets())
-	if e.accepted(c, e.r) {
+	if verdict := c.check(e.ctx, e.r, e.now); verdict.OK && !e.over() {
 		text := "the signature is right, but its time is out of range"
-		if t, ok := timeOf(c, e.r); ok {
+		if t, ok := timeOf(c, e.r, verdict); ok {
 			skew, side := e.now.Sub(t).Round(time.Second), "behind"
 			if skew < 0 {
 				skew, side = -skew, "ahead of"

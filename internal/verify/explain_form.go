@@ -3,7 +3,6 @@ package verify
 import (
 	"cmp"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -28,8 +27,8 @@ func signedIn(c checker) []*signedChecker {
 	return nil
 }
 
-// timeOf returns the signed time of a request, if the scheme has one and it can be read.
-func timeOf(c checker, r *Request) (time.Time, bool) {
+// timeOf returns the signed time of an accepted request, if the scheme has one and it can be read.
+func timeOf(c checker, r *Request, v Verdict) (time.Time, bool) {
 	switch c := c.(type) {
 	case *jwtChecker:
 		t, ok, _ := claims{c.claims(r)}.timeOrNone("iat")
@@ -40,18 +39,18 @@ func timeOf(c checker, r *Request) (time.Time, bool) {
 		return rfc3339.parse(r.Header.Get(paypalHeaders[1]))
 	}
 	for _, s := range signedIn(c) {
-		if t, ok := s.timeOf(r); ok {
+		if t, ok := s.timeOf(r, v); ok {
 			return t, true
 		}
 	}
 	return time.Time{}, false
 }
 
-func (c *signedChecker) timeOf(r *Request) (time.Time, bool) {
+func (c *signedChecker) timeOf(r *Request, v Verdict) (time.Time, bool) {
 	set := c.setOf(r)
 	in := &input{r: r}
 	if value, reason := set.sig.get(r); reason == "" && c.spec.ts == "" {
-		group, _, _ := strings.Cut(value, cmp.Or(c.spec.groups, "\x00"))
+		group, _ := c.groupAt(value, v.group)
 		c.parse(in, group)
 	}
 	if set.ts.kind != noField {

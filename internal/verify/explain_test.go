@@ -63,6 +63,9 @@ func TestHints(t *testing.T) {
 			r.Header.Set("X-Forwarded-Proto", "https")
 		}), 0, "url_forwarded", "trusted_proxies"},
 		{"a slash at the end", "square", key, nil, changed(signedPost(t, "square", key, someBody), func(r *verify.Request) { r.URL += "/" }), 0, "url_slash", ""},
+		{"a port that the sender does not know", "square", key, nil, changed(signedPost(t, "square", key, someBody), func(r *verify.Request) { r.URL = strings.Replace(r.URL, ".test/", ".test:8443/", 1) }), 0, "url_port", ""},
+		{"a byte order mark", "github", key, nil, changed(signedPost(t, "github", key, someBody), func(r *verify.Request) { r.Body = []byte("\xef\xbb\xbf" + someBody) }), 0, "body_byte_order_mark", ""},
+		{"a body that is not signed", "github", key, nil, changed(signedPost(t, "github", key, ""), func(r *verify.Request) { r.Body = []byte("{}") }), 0, "body_empty", ""},
 		{"base64 for hex", "github", key, nil, post(someBody, "X-Hub-Signature-256", "sha256="+base64.StdEncoding.EncodeToString(mac(someBody))), 0, "encoding", "base64 instead of hex"},
 		{"hex for base64", "shopify", key, nil, post(someBody, "X-Shopify-Hmac-Sha256", hex.EncodeToString(mac(someBody))), 0, "encoding", "hex instead of base64"},
 		{"SHA-1", "github", key, nil, post(someBody, "X-Hub-Signature-256", "sha256="+hex.EncodeToString(shortened.Sum(nil))), 0, "algorithm", "sha1 instead of sha256"},

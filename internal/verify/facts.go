@@ -3,7 +3,9 @@ package verify
 import (
 	"cmp"
 	"encoding/json"
+	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/caddy-anvil/anvil/internal/jsonptr"
@@ -50,9 +52,25 @@ const factMax = 256
 // EventFacts returns what the provider calls this kind of event, and its id, empty when the request does not say. Call it
 // only for accepted requests: they may be in the body, or in a header that is not signed; Provider tells whether it is.
 func (v *Verifier) EventFacts(r *Request) (eventType, eventID string) {
-	var doc lazyDocument
 	r = v.reshaped(r)
-	return v.facts.typ.get(v, r, &doc), v.facts.id.get(v, r, &doc)
+	f := &finder{v: v, r: r, ignored: passedOver(v.check, r)}
+	return f.get(v.facts.typ), f.get(v.facts.id)
+}
+
+// passedOver returns the headers of sets by which the request was not proved: nothing there is signed.
+func passedOver(c checker, r *Request) []string {
+	var names []string
+	for _, s := range signedIn(c) {
+		chosen := s.setOf(r)
+		for i := range s.sets {
+			for _, f := range []field{s.sets[i].ts, s.sets[i].id} {
+				if f.name != chosen.ts.name && f.name != chosen.id.name {
+					names = append(names, f.name)
+				}
+			}
+		}
+	}
+	return names
 }
 
 // reshaped returns the form of the request in which the provider's fields stand.
@@ -66,13 +84,22 @@ func (v *Verifier) reshaped(r *Request) *Request {
 	return r
 }
 
-// get returns the value. One that is longer than 256 bytes or not printable UTF-8 counts as absent, because it goes into
-// lists and logs.
-func (p place) get(v *Verifier, r *Request, doc *lazyDocument) string {
+// finder looks for facts in one request.
+type finder struct {
+	v   *Verifier
+	r   *Request
+	doc lazyDocument
+	// ignored headers count as absent.
+	ignored []string
+}
+
+// get returns the value at a place. One that is longer than 256 bytes or not printable UTF-8 counts as absent, because it
+// goes into lists and logs.
+func (f *finder) get(p place) string {
 	for _, fields := range p {
 		values := make([]string, 0, len(fields))
 		for i := range fields {
-			text := doc.get(&fields[i], v, r)
+			text := f.text(&fields[i])
 			if text == "" {
 				break
 			}
@@ -89,7 +116,7 @@ func printable(s string) bool {
 	if s == "" || len(s) > factMax || !utf8.ValidString(s) {
 		return false
 	}
-	return !strings.ContainsFunc(s, func(c rune) bool { return c < ' ' || c == 0x7f })
+	return !strings.ContainsFunc(s, func(c rune) bool { return !unicode.IsPrint(c) })
 }
 
 // lazyDocument judges the body once for all pointers into it.
@@ -106,23 +133,25 @@ func (d *lazyDocument) of(body []byte) ([]byte, bool) {
 	return d.doc, d.valid
 }
 
-func (d *lazyDocument) get(f *field, v *Verifier, r *Request) string {
-	switch f.kind {
-	case jsonField:
-		doc, ok := d.of(r.Body)
+func (f *finder) text(at *field) string {
+	switch {
+	case at.kind == jsonField:
+		doc, ok := f.doc.of(f.r.Body)
 		if !ok {
 			return ""
 		}
-		return textAt(f.path, doc)
-	case claimField:
-		if j, ok := v.check.(claiming); ok {
-			if payload := j.claims(r); json.Valid(payload) {
-				return textAt(f.path, payload)
+		return textAt(at.path, doc)
+	case at.kind == claimField:
+		if j, ok := f.v.check.(claiming); ok {
+			if payload := j.claims(f.r); json.Valid(payload) {
+				return textAt(at.path, payload)
 			}
 		}
 		return ""
+	case at.kind == headerField && slices.Contains(f.ignored, at.name):
+		return ""
 	}
-	text, _ := f.get(r)
+	text, _ := at.get(f.r)
 	return text
 }
 

@@ -22,6 +22,9 @@ func TestEventFacts(t *testing.T) {
 		{"too long to be an event type", "github", nil, github(strings.Repeat("x", 257), "id"), "", "id"},
 		{"as long as believed", "github", nil, github("push", strings.Repeat("x", 256)), "push", strings.Repeat("x", 256)},
 		{"not UTF-8", "github", nil, github("push", "\xff"), "push", ""},
+		{"an escape of terminals in one character", "github", nil, github("push", "a\u009bb"), "push", ""},
+		{"a character that turns the line round", "github", nil, github("push", "a\u202eb"), "push", ""},
+		{"letters of any script", "github", nil, github("push", "Zoë 家 #1"), "push", "Zoë 家 #1"},
 		{"a control character", "github", nil, github("push", "a\x1bb"), "push", ""},
 		{"in the body", "stripe", nil, post(`{"id":"evt_1","type":"invoice.paid"}`), "invoice.paid", "evt_1"},
 		{"names match exactly", "stripe", nil, post(`{"id":"evt_1","ID":"evt_2","Id":"evt_3","TYPE":"x"}`), "", "evt_1"},
@@ -175,7 +178,7 @@ func TestRequires(t *testing.T) {
 
 // A captured request with a new id outside the signature must not look like another event.
 func TestTheSignedHashIsTheSameForAReplayWithAnotherID(t *testing.T) {
-	for _, provider := range []string{"github", "shopify", "stripe", "twilio", "discord", "qstash", "mailgun", "plaid"} {
+	for _, provider := range []string{"github", "shopify", "stripe", "twilio", "discord", "qstash", "mailgun", "plaid", "svix", "persona"} {
 		p, _ := verify.Lookup(provider)
 		g, _ := makeGenuine(t, p)
 		hash := func(r *verify.Request) [32]byte {

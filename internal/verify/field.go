@@ -3,6 +3,7 @@ package verify
 import (
 	"bytes"
 	"fmt"
+	"iter"
 	"net/http"
 	"net/url"
 	"strings"
@@ -147,6 +148,28 @@ func one(values []string) (string, Reason) {
 
 // present reports whether the header is there at all, empty or not.
 func (f *field) present(r *Request) bool { return len(r.Header[f.name]) > 0 }
+
+// headersNamed returns the headers that a request itself says are signed. One named again is refused: the message would be
+// many times as large as the request, and a stranger can ask for that before anything is proved.
+func headersNamed(names iter.Seq[string], h http.Header) ([]pair, Reason) {
+	var headers []pair
+	seen := map[string]bool{}
+	for name := range names {
+		canonical := http.CanonicalHeaderKey(name)
+		value, n := first(h[canonical])
+		switch {
+		case n == 0:
+			return nil, ReasonMissing
+		case n > 1:
+			return nil, ReasonRepeated
+		case seen[canonical]:
+			return nil, ReasonMalformed
+		}
+		seen[canonical] = true
+		headers = append(headers, pair{name, value})
+	}
+	return headers, ""
+}
 
 // queryOf returns what stands between the first ? and the fragment.
 func queryOf(rawURL string) string {

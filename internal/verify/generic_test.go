@@ -1,7 +1,10 @@
 package verify_test
 
 import (
+	"crypto/ed25519"
+	"encoding/base64"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -70,10 +73,11 @@ func TestOptionErrors(t *testing.T) {
 		{"tolerance", "stripe", verify.Options{"tolerance": "5"}, `tolerance: "5" is not a positive duration such as 5m`},
 		{"negative tolerance", "stripe", verify.Options{"tolerance": "-5m"}, `tolerance: "-5m" is not a positive duration such as 5m`},
 		{"a template without the body", "hmac", verify.Options{"template": "{sig.timestamp}"}, "template: it does not hold {sig.body} or a digest of it, so that anyone could change the body"},
-		{"an unknown placeholder", "hmac", verify.Options{"template": "{sig.bdy}"}, "template: unknown placeholder {sig.bdy}; known are body, body_sha256, body_sha256_base64, body_sha256_raw, host, id, method, path, path_query, query, secret, timestamp, url, header.NAME, query.NAME, form.NAME, json./POINTER"},
+		{"an unknown placeholder", "hmac", verify.Options{"template": "{sig.bdy}"}, "template: unknown placeholder {sig.bdy}; known are body, body_sha256, body_sha256_base64, body_sha256_raw, host, id, method, path, path_query, query, timestamp, url, header.NAME, query.NAME, form.NAME, json./POINTER, raw./POINTER"},
 		{"an open placeholder", "hmac", verify.Options{"template": "{sig.body"}, `template: "{sig.body" has a {sig. without a }`},
 		{"the secret in a template", "hmac", verify.Options{"template": "{sig.secret}{sig.body}"}, "template: it may not hold {sig.secret}, {sig.built} or {sig.option.…}"},
 		{"an option that is needed", "tiktok-shop", nil, "it needs app_key: the key of the application, which is signed too"},
+		{"a password in jwks_url", "jwt", verify.Options{"jwks_url": "https://user:pw@x.test/"}, "jwks_url: it holds a user or password; write the URL without it"},
 		{"jwks_url without TLS", "jwt", verify.Options{"jwks_url": "http://x.test/"}, `jwks_url: "http://x.test/" is not an https URL`},
 		{"a JWT algorithm", "jwt", verify.Options{"algorithms": "none"}, "algorithms: none is unknown; choose from HS256, HS384, HS512, RS256, RS384, RS512, ES256, ES384, ES512, PS256, PS384, PS512, EdDSA"},
 		{"a certificate", "aws-sns", verify.Options{"certificate": "x"}, "certificate: it is not PEM text"},
@@ -106,6 +110,75 @@ func TestSchemesThatProtectFromNothingAreRefused(t *testing.T) {
 	}
 }
 
+func TestAnOptionIsWrittenOnceByOneOfItsNames(t *testing.T) {
+	for _, c := range []struct {
+		options verify.Options
+		want    string
+	}{
+		{verify.Options{"header": "X-A"}, ""},
+		{verify.Options{"secret_encoding": "hex"}, ""},
+		{
+			verify.Options{"header": "X-A", "signature_header": "X-B"},
+			"configuring provider hmac: header and signature_header are two names of one option: write one of them",
+		},
+		{
+			verify.Options{"key_encoding": "hex", "secret_encoding": "hex"},
+			"configuring provider hmac: key_encoding and secret_encoding are two names of one option: write one of them",
+		},
+	} {
+		got := ""
+		if err := verify.CheckOptions("hmac", c.options); err != nil {
+			got = err.Error()
+		}
+		if got != c.want {
+			t.Errorf("%v: got %s, want %s", c.options, got, c.want)
+		}
+	}
+}
+
+// Whoever mistypes a placeholder is shown those that a template may hold, and no other.
+func TestThePlaceholdersThatAreOfferedAreTaken(t *testing.T) {
+	err := verify.CheckOptions("hmac", verify.Options{"template": "{sig.bodi}"})
+	if err == nil {
+		t.Fatal("no error")
+	}
+	_, list, _ := strings.Cut(err.Error(), "known are ")
+	names := strings.Split(list, ", ")
+	for _, want := range []string{"body", "raw./POINTER", "json./POINTER", "header.NAME"} {
+		if !slices.Contains(names, want) {
+			t.Errorf("%s is not in %s", want, list)
+		}
+	}
+	for _, name := range names {
+		o := verify.Options{"template": "{sig." + name + "}.{sig.body}"}
+		switch name {
+		case "timestamp":
+			o["timestamp_header"] = "X-Time"
+		case "id":
+			o["id_header"] = "X-Id"
+		}
+		if err := verify.CheckOptions("hmac", o); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestAPrivateKeyOfStandardWebhooksMayHaveBlanksAroundIt(t *testing.T) {
+	seed := make([]byte, ed25519.SeedSize)
+	public := ed25519.NewKeyFromSeed(seed).Public().(ed25519.PublicKey)
+	v := newVerifier(t, "standard-webhooks", nil, "whpk_"+base64.StdEncoding.EncodeToString(public))
+	for _, private := range []string{"whsk_" + base64.StdEncoding.EncodeToString(seed), " whsk_" + base64.StdEncoding.EncodeToString(seed) + "\n"} {
+		r := post(someBody)
+		if err := verify.Sign("standard-webhooks", verify.SignKeys{Private: private}, nil, r, someTime); err != nil {
+			t.Errorf("%q: %v", private, err)
+			continue
+		}
+		if got := v.Verify(t.Context(), r, someTime); !got.OK {
+			t.Errorf("%q: got %+v", private, got)
+		}
+	}
+}
+
 func TestSecretErrors(t *testing.T) {
 	for _, c := range []struct {
 		name, provider string
@@ -122,9 +195,10 @@ func TestSecretErrors(t *testing.T) {
 		{"no colon", "basic", []string{"password"}, "configuring provider basic: secret 1 has no colon; write it as user:password"},
 		{"no public key", "discord", []string{"xyz"}, "configuring provider discord: secret 1 is not a public key; give it as PEM, base64 of DER, JWK, or for Ed25519 its 32 bytes in hex or base64"},
 		{"a short public key", "discord", []string{"d6b93a45"}, "configuring provider discord: secret 1 is not a public key; give it as PEM, base64 of DER, JWK, or for Ed25519 its 32 bytes in hex or base64"},
+		{"a comma too many", "qstash", []string{"current-key,"}, "configuring provider qstash: secret 1 has an empty part; write the keys with one comma between them"},
 		{"no topic", "aws-sns", []string{"MyTopic"}, "configuring provider aws-sns: secret 1 is not the ARN of a topic, as in arn:aws:sns:us-east-1:123456789012:name"},
 		{"a secret for none", "docker-hub", []string{"x"}, "configuring provider docker-hub: it takes no secret: this provider does not sign"},
-		{"a PEM key of another kind", "discord", []string{publicOf(t, testKeys().private[2])}, "configuring provider discord: secret 1 is a public key of another kind than this provider's"},
+		{"a PEM key of another kind", "discord", []string{publicOf(t, testKeys().private[2])}, "configuring provider discord: secret 1 is a public key of another kind than this provider's, which is Ed25519"},
 		{"a symmetric JWK for a public key", "fal", []string{`{"kty":"oct","k":"c2VjcmV0"}`}, "configuring provider fal: secret 1 holds no public key of this provider's kind"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

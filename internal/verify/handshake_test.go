@@ -87,6 +87,8 @@ func TestHandshakes(t *testing.T) {
 		{"asana", "asana", nil, post("", "X-Hook-Secret", "s"), verify.Answer{Status: 200, Token: "s"}},
 		{"asana, an event with a secret of a stranger", "asana", nil, post("{}", "X-Hook-Secret", "s", "X-Hook-Signature", "00"), verify.Answer{}},
 		{"notion", "notion", nil, post(`{"verification_token":"secret_x"}`), verify.Answer{Status: 200, Token: "secret_x"}},
+		{"notion, a token as long as a page", "notion", nil, post(`{"verification_token":"` + strings.Repeat("x", 1025) + `"}`), verify.Answer{Status: 400}},
+		{"notion, a token with a line break", "notion", nil, post(`{"verification_token":"a\nb"}`), verify.Answer{Status: 400}},
 		{"notion, an event without a signature", "notion", nil, post(`{"id":"1"}`), verify.Answer{}},
 		{"monday", "monday", nil, post(`{"challenge":"c"}`), verify.Answer{Status: 200, ContentType: "application/json", Body: `{"challenge":"c"}`}},
 		{"monday, an event with a challenge", "monday", nil, post(`{"challenge":"c","event":{}}`), verify.Answer{}},

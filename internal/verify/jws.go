@@ -70,8 +70,8 @@ func (d *jwsChecker) check(ctx context.Context, r *Request, now time.Time) Verdi
 			return Verdict{Reason: reason}
 		}
 	}
-	parts := strings.Split(value, ".")
-	if len(value) > maxJWT || len(parts) != 3 || parts[1] != "" {
+	parts := strings.SplitN(value, ".", 4)
+	if len(parts) != 3 || parts[1] != "" {
 		return Verdict{Reason: ReasonMalformed}
 	}
 	head, ok := decodeBase64(strictRawURL, nil, parts[0])

@@ -25,7 +25,6 @@ type jwtScheme struct {
 	// used for the other, or a public key could be taken for a secret.
 	algorithms []string
 	keysURL    string
-	key        *keyForm
 	// split is for secrets of several keys joined by commas.
 	split bool
 
@@ -53,7 +52,7 @@ var (
 
 func checkJWTAlgorithms(value string) error {
 	all := slices.Concat(hmacJWT, publicJWT)
-	for _, name := range strings.Fields(value) {
+	for name := range strings.FieldsSeq(value) {
 		if !slices.Contains(all, name) {
 			return errors.New(name + " is unknown; choose from " + strings.Join(all, ", "))
 		}
@@ -112,10 +111,6 @@ func (j *jwtChecker) setKeys(c *compilation) error {
 	var public []publicKey
 	takesPublic := slices.ContainsFunc(j.algorithms, func(a string) bool { return slices.Contains(publicJWT, a) })
 	takesHMAC := slices.ContainsFunc(j.algorithms, func(a string) bool { return slices.Contains(hmacJWT, a) })
-	form := j.key
-	if form == nil {
-		form = utf8Key
-	}
 	for i, s := range c.secrets {
 		if found, err := readPublicKeys(s, notPublic); takesPublic && (err == nil || !takesHMAC) {
 			if err != nil {
@@ -136,11 +131,10 @@ func (j *jwtChecker) setKeys(c *compilation) error {
 			parts = strings.Split(s, ",")
 		}
 		for _, p := range parts {
-			b, err := form.read(p)
-			if err != nil || len(b) == 0 {
-				return secretError(i, "has an empty part, or is not in the provider's form")
+			if p == "" {
+				return secretError(i, "has an empty part; write the keys with one comma between them")
 			}
-			keys = append(keys, key{b, i})
+			keys = append(keys, key{[]byte(p), i})
 		}
 	}
 	j.hmacKeys = len(keys)

@@ -1,8 +1,10 @@
 package verify
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -132,11 +134,15 @@ func (c claims) timeOrNone(name string) (t time.Time, ok, given bool) {
 	return time.Time{}, false, false
 }
 
-// time returns a numeric date, which may have a fraction.
+// time returns a numeric date, which may have a fraction or an exponent.
 func (c claims) time(name string) (t time.Time, ok, given bool) {
 	raw, given := jsonptr.Pointer{name}.Find(c.doc)
 	if !given || raw[0] == 'n' {
 		return time.Time{}, false, false
+	}
+	if bytes.ContainsAny(raw, "eE") {
+		f, err := strconv.ParseFloat(string(raw), 64)
+		return time.Unix(int64(f), 0), err == nil && f >= 0 && f < 1e16, true
 	}
 	whole, _, _ := strings.Cut(string(raw), ".")
 	n, ok := parseDigits(whole)

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"strings"
 
 	"golang.org/x/text/unicode/norm"
@@ -130,3 +131,5 @@ func normalEntity(number string) (string, bool) {
 	}
 	return "", false
 }
+
+func secretError(i int, problem string) error { return fmt.Errorf("secret %d %s", i+1, problem) }

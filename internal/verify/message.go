@@ -107,12 +107,13 @@ func parsePart(name string, options Options) (part, error) {
 	}
 	known := make([]string, 0, len(partNames))
 	for n := range partNames {
-		if n != "built" {
+		// Options cannot have these.
+		if n != "built" && n != "secret" {
 			known = append(known, n)
 		}
 	}
 	slices.Sort(known)
-	return part{}, fmt.Errorf("unknown placeholder {sig.%s}; known are %s, header.NAME, query.NAME, form.NAME, json./POINTER",
+	return part{}, fmt.Errorf("unknown placeholder {sig.%s}; known are %s, header.NAME, query.NAME, form.NAME, json./POINTER, raw./POINTER",
 		name, strings.Join(known, ", "))
 }
 

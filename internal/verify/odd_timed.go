@@ -3,7 +3,6 @@ package verify
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"net/http"
 	"strings"
 	"time"
@@ -37,36 +36,6 @@ func (g grafanaScheme) compile(c *compilation) (checker, error) {
 }
 
 func (g grafanaScheme) describe(p *Provider) { g.signed("X-Grafana-Alerting-Timestamp").describe(p) }
-
-// anyOf accepts what one of several checkers accepts, each with its own secrets. Which of them a request must satisfy is
-// decided by the secrets, never by what the sender offers.
-type anyOf struct {
-	checkers []checker
-	index    [][]int // of the secrets of each checker among all secrets
-}
-
-func (a *anyOf) add(c checker, index ...int) {
-	a.checkers = append(a.checkers, c)
-	a.index = append(a.index, index)
-}
-
-func (a *anyOf) check(ctx context.Context, r *Request, now time.Time) Verdict {
-	verdict := Verdict{Reason: ReasonMissing}
-	for i, c := range a.checkers {
-		v := c.check(ctx, r, now)
-		if v.OK {
-			if v.Secret < len(a.index[i]) {
-				v.Secret = a.index[i][v.Secret]
-			}
-			return v
-		}
-		// The reason of the one that came furthest says more than that of one whose header is missing.
-		if verdict.Reason == ReasonMissing || v.Reason == ReasonNoMatch && verdict.Reason == ReasonUnsupported {
-			verdict = v
-		}
-	}
-	return verdict
-}
 
 // boxScheme has two keys and two headers that belong together.
 type boxScheme struct{}
@@ -121,11 +90,6 @@ func escapeAsBox(in *input) Reason {
 	return ""
 }
 
-func appendUnicodeEscape(b []byte, c rune) []byte {
-	const digits = "0123456789abcdef"
-	return append(b, '\\', 'u', digits[c>>12&15], digits[c>>8&15], digits[c>>4&15], digits[c&15])
-}
-
 // hook0Signed is Hook0's scheme, which others use too. v0 covers time and body, v1 also the headers that h names.
 var hook0Signed = &signed{
 	sig: "X-Hook0-Signature", tsKey: "t", parse: parseHook0, render: renderHook0, message: []string{"{sig.timestamp}.{sig.built}{sig.body}"},
@@ -156,17 +120,13 @@ func parseHook0(in *input, value string) Reason {
 	// The stronger one alone decides where it is offered, or anyone could fall back to the weaker one by spoiling it.
 	if seen["v1"] {
 		in.sigs = append(in.sigs[:0], v1...)
-		names := strings.Fields(headers)
-		values := make([]string, 0, len(names))
-		for _, name := range names {
-			lines := in.r.Header[http.CanonicalHeaderKey(name)]
-			switch {
-			case len(lines) == 0:
-				return ReasonMissing
-			case len(lines) > 1:
-				return ReasonRepeated
-			}
-			values = append(values, lines[0])
+		named, reason := headersNamed(strings.FieldsSeq(headers), in.r.Header)
+		if reason != "" {
+			return reason
+		}
+		values := make([]string, len(named))
+		for i, h := range named {
+			values[i] = h.value
 		}
 		in.built = []byte(headers + "." + strings.Join(values, ".") + ".")
 	}

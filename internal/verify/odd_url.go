@@ -233,19 +233,18 @@ func contentfulMessage(in *input) Reason {
 	if reason != "" {
 		return reason
 	}
-	var headers []pair
 	covered := false
-	for name := range strings.SplitSeq(names, ",") {
-		name = strings.ToLower(strings.TrimSpace(name))
-		lines := in.r.Header[http.CanonicalHeaderKey(name)]
-		switch {
-		case len(lines) == 0:
-			return ReasonMissing
-		case len(lines) > 1:
-			return ReasonRepeated
+	headers, reason := headersNamed(func(yield func(string) bool) {
+		for name := range strings.SplitSeq(names, ",") {
+			name = strings.ToLower(strings.TrimSpace(name))
+			covered = covered || name == "x-contentful-timestamp"
+			if !yield(name) {
+				return
+			}
 		}
-		covered = covered || name == "x-contentful-timestamp"
-		headers = append(headers, pair{name, strings.TrimSpace(lines[0])})
+	}, in.r.Header)
+	if reason != "" {
+		return reason
 	}
 	if !covered {
 		// A time that is not among the signed headers could be anything.
@@ -255,7 +254,7 @@ func contentfulMessage(in *input) Reason {
 	slices.SortStableFunc(headers, func(a, b pair) int { return strings.Compare(a.key, b.key) })
 	lines := make([]string, len(headers))
 	for i, h := range headers {
-		lines[i] = h.key + ":" + h.value
+		lines[i] = h.key + ":" + strings.TrimSpace(h.value)
 	}
 	_, uri := splitURL(in.url)
 	path, query, _ := strings.Cut(uri, "?")

@@ -143,9 +143,13 @@ func meantWord(takes []string, name string) string {
 // check returns the options with their own words instead of aliases.
 func (o Options) check(r *row, later ...string) (Options, error) {
 	takes := r.takes()
-	out := Options{}
+	out, written := Options{}, map[string]string{}
 	for _, name := range o.words() {
 		value, word := o[name], meantWord(takes, name)
+		if other, twice := written[word]; twice {
+			return nil, fmt.Errorf("%s and %s are two names of one option: write one of them", other, name)
+		}
+		written[word] = name
 		if !slices.Contains(takes, word) {
 			if len(takes) == 0 {
 				return nil, fmt.Errorf("it takes no %s, its scheme is fixed; use hmac for a scheme of your own", name)
@@ -244,10 +248,8 @@ func checkTemplate(value string) error {
 	if t.has(secretPart) || t.has(builtPart) || t.has(optionPart) {
 		return errors.New("it may not hold {sig.secret}, {sig.built} or {sig.option.…}")
 	}
-	for _, kind := range []partKind{bodyPart, bodySHA256Part, bodySHA256Base64Part, bodySHA256RawPart} {
-		if t.has(kind) {
-			return nil
-		}
+	if slices.ContainsFunc([]partKind{bodyPart, bodySHA256Part, bodySHA256Base64Part, bodySHA256RawPart}, t.has) {
+		return nil
 	}
 	return errors.New("it does not hold {sig.body} or a digest of it, so that anyone could change the body")
 }
@@ -259,8 +261,11 @@ func checkTolerance(value string) error {
 
 func checkHTTPS(value string) error {
 	u, err := url.Parse(value)
-	if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil {
+	switch {
+	case err != nil || u.Scheme != "https" || u.Host == "":
 		return fmt.Errorf("%q is not an https URL", value)
+	case u.User != nil:
+		return errors.New("it holds a user or password; write the URL without it")
 	}
 	return nil
 }

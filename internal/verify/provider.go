@@ -42,7 +42,9 @@ type row struct {
 	handshakes        []handshake
 	// sender says that the scheme proves who sends, but not what: the body is not covered.
 	sender bool
-	// once says that one signature fits many bodies, so that what is signed must be claimed beside the dedupe key.
+	// once says that one signature fits many requests, so that what is signed must be claimed beside the dedupe key: those
+	// around a signed token, other spellings of signed fields or URLs, and other readings of a message in which nothing keeps
+	// its parts from running into each other.
 	once bool
 	// alike says that different events may have the same body and nothing else tells them apart. A repeat that gets through
 	// does less harm there than an event that is lost.
@@ -114,8 +116,7 @@ type Provider struct {
 	Accepted, Refused Answer
 	// CoversBody is false where a genuine request may have any body.
 	CoversBody bool
-	// Once is true where SignedHash must be claimed beside the dedupe key, because one signature fits many bodies: those
-	// around a signed token, or the spellings of signed fields.
+	// Once is true where SignedHash must be claimed beside the dedupe key, because one signature fits many requests.
 	Once bool
 	// Traps are what users stumble over; Interactive names flows that must not be queued, because their sender waits for
 	// the application's own answer.
@@ -241,8 +242,7 @@ func (r *row) dedupe() string {
 	switch s, ok := r.scheme.(*signed); {
 	case r.eventID != "" && r.idStable && r.idSigned:
 		return "event_id"
-	case ok && !s.timed() && s.id == "" && r.family == FamilyBody:
-		// An unchanged body has an unchanged signature.
+	case ok && r.family == FamilyBody && s.unchanging():
 		return "signature"
 	}
 	return "body"

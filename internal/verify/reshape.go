@@ -29,7 +29,7 @@ func (s *reshaped) signedHash(r *Request, v Verdict, now time.Time) ([sha256.Siz
 	return [sha256.Size]byte{}, false
 }
 
-// multipartFields bounds the parts of a multipart form.
+// multipartFields bounds the parts of a multipart form: one with so many, or more, is not read.
 const multipartFields = 1000
 
 // multipartPairs returns the fields of a multipart form that are no files.

@@ -69,7 +69,7 @@ func (w *signWith) public() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if strings.HasPrefix(w.private, "whsk_") {
+	if strings.HasPrefix(strings.TrimSpace(w.private), "whsk_") {
 		if pub, ok := k.Public().(ed25519.PublicKey); ok {
 			return "whpk_" + base64.StdEncoding.EncodeToString(pub), nil
 		}

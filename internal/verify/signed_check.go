@@ -1,9 +1,7 @@
 package verify
 
 import (
-	"cmp"
 	"context"
-	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
 	"hash"
@@ -115,23 +113,34 @@ func (c *signedChecker) check(ctx context.Context, r *Request, now time.Time) Ve
 		return Verdict{Reason: reason}
 	}
 	verdict := Verdict{Reason: ReasonMalformed}
-	for range maxGroups {
-		group, rest, more := value, "", false
-		if c.spec.groups != "" {
-			group, rest, more = strings.Cut(value, c.spec.groups)
-		}
+	for n := range maxGroups {
+		group, more := c.groupAt(value, n)
 		st.in = input{r: r, sigs: st.in.sigs[:0]}
 		if reason := c.parse(&st.in, group); reason != "" {
 			verdict = Verdict{Reason: reason}
 		} else {
 			verdict = c.checkFound(ctx, st, set, now)
 		}
+		if verdict.OK {
+			verdict.group = n
+		}
 		if verdict.OK || !more {
 			break
 		}
-		value = rest
 	}
 	return verdict
+}
+
+// groupAt returns the group with a number, and whether there are more.
+func (c *signedChecker) groupAt(value string, n int) (group string, more bool) {
+	if c.spec.groups == "" {
+		return value, false
+	}
+	for range n {
+		_, value, _ = strings.Cut(value, c.spec.groups)
+	}
+	group, _, more = strings.Cut(value, c.spec.groups)
+	return group, more
 }
 
 // checkFound goes on when the signatures have been found.
@@ -316,29 +325,4 @@ func canonical(alg *algorithm, digest []byte) string {
 	text := append(room[:0], alg.name...)
 	text = append(text, '=')
 	return string(hex.AppendEncode(text, digest))
-}
-
-// signedHash implements covering: the hash of the bytes that the accepted signature covers.
-func (c *signedChecker) signedHash(r *Request, v Verdict, now time.Time) ([sha256.Size]byte, bool) {
-	st := c.state()
-	defer c.free(st)
-	set := c.setOf(r)
-	st.in = input{r: r, sigs: st.in.sigs[:0]}
-	if value, reason := set.sig.get(r); reason == "" {
-		group, _, _ := strings.Cut(value, cmp.Or(c.spec.groups, "\x00"))
-		c.parse(&st.in, group)
-	}
-	if c.complete(&st.in, set, now, false) != "" {
-		return [sha256.Size]byte{}, false
-	}
-	st.msg.b = st.msg.b[:0]
-	found := false
-	c.variants(&st.in, func(n int, t template) bool {
-		if n == v.variant {
-			found = t.write(&st.in, "", &st.msg)
-			return false
-		}
-		return true
-	})
-	return sha256.Sum256(st.msg.b), found
 }

@@ -36,7 +36,7 @@ var moreBodyRows = []row{
 	},
 	{
 		id: "websub", secretOptional: true, name: "WebSub", aliases: []string{"youtube", "pubsubhubbub"}, unconfirmed: true, docs: "https://www.w3.org/TR/websub/", secret: "hub.secret",
-		scheme:     &signed{sig: "X-Hub-Signature", methods: websubAlgorithm},
+		scheme:     &signed{sig: "X-Hub-Signature", methods: hmacAlgorithms},
 		handshakes: []handshake{websubVerify}, refused: Answer{Status: 202},
 		traps: "The lease must be renewed. Hubs choose the hash; some still use SHA-1. A wrong signature gets 202 and is dropped, as the specification demands: watch the metric of refusals.",
 	},

@@ -32,9 +32,9 @@ var jwtRows = []row{
 	},
 	{
 		id: "vonage", name: "Vonage", docs: "https://developer.vonage.com/en/getting-started/concepts/webhooks", secret: "the account's signature secret",
-		scheme:  jwtScheme{header: "Authorization", bearer: true, algorithms: []string{"HS256"}, hash: "payload_hash", hashEnc: hexEncoding, absentOK: true, maxAge: true, issuer: []string{"Vonage"}},
+		scheme: jwtScheme{header: "Authorization", bearer: true, algorithms: []string{"HS256"}, hash: "payload_hash", hashEnc: hexEncoding, absentOK: true, maxAge: true, issuer: []string{"Vonage"}}, sender: true, once: true,
 		options: []string{"tolerance"}, methods: []string{"POST", "GET"}, eventID: "/message_uuid + /status", eventType: "/status | /channel",
-		traps: "A token without payload_hash does not cover the body.", interactive: "Answer URLs: Vonage carries out the actions that the application answers.",
+		traps: "A token without payload_hash does not cover the body, so each token is accepted once.", interactive: "Answer URLs: Vonage carries out the actions that the application answers.",
 	},
 	{
 		id: "messagebird", name: "MessageBird (Bird)", docs: "https://developers.messagebird.com/api/#verifying-http-requests", secret: "the signing key",

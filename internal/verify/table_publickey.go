@@ -114,7 +114,7 @@ var publicKeyRows = []row{
 			sig: "Signature", pairs: ",", sigKey: "signature", alg: rsaSHA256, enc: base64Loose,
 			message: []string{"{sig.method} {sig.path_query}\n{sig.header.Client-Id}.{sig.header.Request-Time}.{sig.body}"},
 		},
-		eventType: "/notifyType", interactive: "All notifications: Alipay wants an answer signed with the merchant's key.",
+		once: true, eventType: "/notifyType", interactive: "All notifications: Alipay wants an answer signed with the merchant's key.",
 	},
 	{
 		id: "shipengine", name: "ShipEngine and ShipStation v2", aliases: []string{"shipstation-v2"}, docs: "https://www.shipengine.com/docs/webhooks/", secret: "the key set as JSON; without it ShipEngine's own is fetched", secretOptional: true, keyless: true,

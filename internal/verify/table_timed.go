@@ -100,6 +100,7 @@ var timedRows = []row{
 			then:      &signed{sig: "X-Ghost-Signature", pairs: ",", sigKey: "sha256", tsKey: "t", unit: milliseconds, message: []string{bodyTime, "{sig.body}"}},
 			otherwise: &signed{sig: "X-Ghost-Signature", pairs: ",", sigKey: "sha256", tsKey: "t", unit: milliseconds, message: []string{bodyTime}},
 		},
+		once:  true,
 		traps: "Older versions sign the body without the time: write legacy on for them. An answer of 410 deletes the webhook.",
 	},
 	{
@@ -133,7 +134,7 @@ var timedRows = []row{
 			prefix: "sha256=", unit: rfc3339, message: []string{"{sig.id}{sig.timestamp}{sig.body}"}, window: window{past: 10 * time.Minute},
 		},
 		eventID: "Twitch-Eventsub-Message-Id", idStable: true, idSigned: true, eventType: "Twitch-Eventsub-Subscription-Type",
-		minSecret: 10, handshakes: []handshake{twitchChallenge},
+		once: true, minSecret: 10, handshakes: []handshake{twitchChallenge},
 	},
 	{
 		id: "grafana-ts", name: "Grafana Alerting with a timestamp header", docs: "https://grafana.com/docs/grafana/latest/alerting/", options: []string{"timestamp_header"},
@@ -146,12 +147,12 @@ var timedRows = []row{
 	},
 	{
 		id: "hook0", name: "Hook0", docs: "https://documentation.hook0.com/", secret: "the subscription's secret",
-		scheme:  hook0Signed,
+		scheme: hook0Signed, once: true,
 		eventID: "X-Event-Id", idStable: true, eventType: "X-Event-Type | /event_type",
 	},
 	{
 		id: "coinbase-cdp", name: "Coinbase Developer Platform", docs: "https://docs.cdp.coinbase.com/webhooks/verify-signatures", secret: "the subscription's secret",
-		scheme: hook0Signed, eventType: "/eventType | /event_type",
+		scheme: hook0Signed, once: true, eventType: "/eventType | /event_type",
 		traps: "Where the stronger signature v1 is sent, it alone decides.",
 	},
 	{

@@ -56,7 +56,7 @@ var moreTimedRows = []row{
 	{
 		// What stands under t is a nonce, not a time.
 		id: "nmi", name: "NMI", docs: "https://docs.nmi.com/reference/overview", secret: "the signing key", eventID: "/event_id", idStable: true, idSigned: true, eventType: "/event_type", accepted: Answer{Status: 200},
-		scheme: &signed{sig: "Webhook-Signature", parse: parseNonce, render: renderNonce, message: []string{"{sig.id}.{sig.body}"}},
+		scheme: &signed{sig: "Webhook-Signature", parse: parseNonce, render: renderNonce, message: []string{"{sig.id}.{sig.body}"}}, once: true,
 	},
 	{
 		id: "recharge", name: "Recharge", docs: "https://docs.getrecharge.com/docs/webhooks-overview#validating-webhooks", secret: "the API client secret", accepted: Answer{Status: 200},

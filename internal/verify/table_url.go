@@ -21,12 +21,12 @@ var urlRows = []row{
 	},
 	{
 		id: "square", name: "Square", docs: "https://developer.squareup.com/docs/webhooks/step3validate", secret: "the signature key",
-		scheme:  &signed{sig: "X-Square-Hmacsha256-Signature", enc: base64Encoding, message: []string{"{sig.url}{sig.body}"}},
+		scheme: &signed{sig: "X-Square-Hmacsha256-Signature", enc: base64Encoding, message: []string{"{sig.url}{sig.body}"}}, once: true,
 		eventID: "/event_id", idStable: true, idSigned: true, eventType: "/type",
 	},
 	{
 		id: "trello", secretOptional: true, name: "Trello", docs: "https://developer.atlassian.com/cloud/trello/guides/rest-api/webhooks/", secret: "the OAuth 1.0 secret",
-		scheme:  &signed{sig: "X-Trello-Webhook", alg: hmacSHA1, enc: base64Encoding, message: []string{"{sig.body}{sig.url}"}},
+		scheme: &signed{sig: "X-Trello-Webhook", alg: hmacSHA1, enc: base64Encoding, message: []string{"{sig.body}{sig.url}"}}, once: true,
 		eventID: "/action/id", idStable: true, idSigned: true, eventType: "/action/type", accepted: Answer{Status: 200}, handshakes: []handshake{headOK},
 	},
 	{
@@ -35,7 +35,7 @@ var urlRows = []row{
 			sig: "X-HubSpot-Signature-v3", ts: "X-HubSpot-Request-Timestamp", enc: base64Encoding, unit: milliseconds,
 			message: []string{"{sig.method}{sig.url}{sig.body}{sig.timestamp}"}, urls: hubspotURLs,
 		},
-		methods: []string{"POST", "GET", "PUT", "DELETE", "PATCH"}, eventType: "/0/subscriptionType",
+		once: true, methods: []string{"POST", "GET", "PUT", "DELETE", "PATCH"}, eventType: "/0/subscriptionType",
 		traps: "One request may hold up to 100 events, whose ids are not unique.", interactive: "CRM cards and workflow actions: HubSpot waits for the application's answer.",
 	},
 	{
@@ -44,7 +44,7 @@ var urlRows = []row{
 			sig: "X-HubSpot-Signature", alg: plainSHA256, message: []string{"{sig.secret}{sig.method}{sig.url}{sig.body}"},
 			fixed: []fixedHeader{{name: "X-HubSpot-Signature-Version", value: "v2"}},
 		},
-		methods: []string{"POST", "GET", "PUT", "DELETE", "PATCH"}, eventType: "/0/subscriptionType", traps: "Prefer hubspot: this older signature covers no time.",
+		once: true, methods: []string{"POST", "GET", "PUT", "DELETE", "PATCH"}, eventType: "/0/subscriptionType", traps: "Prefer hubspot: this older signature covers no time.",
 	},
 	{
 		id: "hubspot-v1", name: "HubSpot (signature v1)", docs: "https://developers.hubspot.com/docs/apps/legacy-apps/authentication/validating-requests", secret: "the app's client secret",
@@ -62,7 +62,7 @@ var urlRows = []row{
 			message: []string{"{sig.built}{sig.body}"}, window: window{past: 30*time.Second - 1},
 			sends: map[string]string{"X-Contentful-Signed-Headers": "x-contentful-signed-headers,x-contentful-timestamp"},
 		},
-		minSecret: 64, eventID: "/sys/id + /sys/version", eventType: "X-Contentful-Topic", methods: []string{"POST", "PUT", "PATCH", "GET", "DELETE"},
+		once: true, minSecret: 64, eventID: "/sys/id + /sys/version", eventType: "X-Contentful-Topic", methods: []string{"POST", "PUT", "PATCH", "GET", "DELETE"},
 		traps: "A signature is valid for 30 seconds; write tolerance 5m when clocks differ.",
 	},
 	{
@@ -73,7 +73,7 @@ var urlRows = []row{
 			// Its age must be less than 100 seconds, not at most.
 			window: window{past: 100*time.Second - 1},
 		},
-		methods: []string{"POST", "GET"},
+		once: true, methods: []string{"POST", "GET"},
 	},
 	{
 		id: "plivo", name: "Plivo (signature v3)", docs: "https://www.plivo.com/docs/voice/concepts/signature-validation/", secret: "the auth token",
@@ -99,7 +99,7 @@ var urlRows = []row{
 	},
 	{
 		id: "solidgate", name: "Solidgate", docs: "https://docs.solidgate.com/payments/integrate/webhooks/", secret: "the webhook secret key, wh_sk_…",
-		scheme: &signed{sig: "Signature", alg: hmacSHA512, enc: base64OfHex, message: []string{"{sig.header.Merchant}{sig.body}{sig.header.Merchant}"}},
+		scheme: &signed{sig: "Signature", alg: hmacSHA512, enc: base64OfHex, message: []string{"{sig.header.Merchant}{sig.body}{sig.header.Merchant}"}}, once: true,
 		// Only the public key in the header is signed, not the id.
 		eventID: "Solidgate-Event-Id", idStable: true, eventType: "Solidgate-Event-Type",
 	},

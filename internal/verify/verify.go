@@ -41,12 +41,13 @@ type Verdict struct {
 	Reason Reason
 	// Signature stands for the accepted signature in dedupe keys: "<algorithm>=<lower-case hex>" of its digest, or, where
 	// one message has many valid signatures, of the signed message's hash. Two spellings of a signature give the same text.
-	// It is empty where the scheme signs nothing.
+	// Of several signatures in one request it is one that matched; as anyone can leave the others out, or that one, Dedupe
+	// does not build on it there. It is empty where the scheme signs nothing.
 	Signature string
 	// Secret is the index of the secret that matched, the first one if several do. It means nothing unless OK.
 	Secret int
-	// variant is the number of the signed message among those that the provider may sign.
-	variant int
+	// variant is the number of the signed message among those that the provider may sign, group that of the signature's group.
+	variant, group int
 }
 
 // Reason says why a request was refused. It is for operators and metrics, never for the sender, so the set is closed.

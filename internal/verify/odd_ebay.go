@@ -56,34 +56,6 @@ func parseEbay(in *input, value string) Reason {
 	return ReasonMalformed
 }
 
-// requires implements requiring for those that are joined of others with the same headers.
-func (a *anyOf) requires() []string {
-	if len(a.checkers) == 0 {
-		return nil
-	}
-	names := requiredBy(a.checkers[0])
-	for _, c := range a.checkers[1:] {
-		also := requiredBy(c)
-		var both []string
-		for _, n := range names {
-			for _, m := range also {
-				if n == m {
-					both = append(both, n)
-				}
-			}
-		}
-		names = both
-	}
-	return names
-}
-
-func requiredBy(c checker) []string {
-	if r, ok := c.(requiring); ok {
-		return r.requires()
-	}
-	return nil
-}
-
 func renderEbay(_ *input, signature string) string {
 	return base64Encoding.encode([]byte(`{"alg":"ecdsa","signature":` + quoted(signature) + `,"digest":"SHA1"}`))
 }
