@@ -8,8 +8,6 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
-
-	"github.com/caddy-anvil/anvil/internal/verify"
 )
 
 func TestAFloodAtOneSourceHidesNothingOfAnother(t *testing.T) {
@@ -66,7 +64,7 @@ func TestAPublicURLThatTheSenderDoesNotHaveIsAHint(t *testing.T) {
 	d := newDeskOf(t, &SourceConfig{
 		Source: "square", PublicURL: "https://elsewhere.example", Verify: []VerifyConfig{{Provider: "square", Secrets: []string{square.keys.Secret}}},
 	}, zap.New(core), logs)
-	d.post(t, square, time.Now(), "{}", func(r *verify.Request) {})
+	d.post(t, square, time.Now(), "{}", nil)
 	if hints := d.line(t)["hints"]; len(hints.([]any)) != 1 || !strings.Contains(hints.([]any)[0].(string), "public_url") {
 		t.Errorf("hints %v", hints)
 	}

@@ -1,8 +1,8 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -27,8 +27,10 @@ type redisServers struct {
 const redisPrefix = "bench"
 
 func newRedisServers(work string) (*redisServers, error) {
-	if _, err := exec.LookPath("redis-server"); err != nil {
-		return nil, errors.New("redis-server is not in PATH, `make redis` installs it")
+	// As redistest does, but without its Sentinel.
+	server := cmp.Or(os.Getenv("ANVIL_REDIS_SERVER"), "redis-server")
+	if _, err := exec.LookPath(server); err != nil {
+		return nil, fmt.Errorf("finding %s: %w; `make redis` installs Redis", server, err)
 	}
 	return &redisServers{work: work}, nil
 }
@@ -110,10 +112,17 @@ func (r *redisServers) start(folder string) error {
 		return err
 	}
 	if r.tells == "" {
-		version := r.server.Info("server", "redis_version")
-		r.tells = fmt.Sprintf("Redis %s on the same cores, appendonly %s, appendfsync %s.", version, r.setting("appendonly"), r.setting("appendfsync"))
+		r.tells = fmt.Sprintf("%s on the same cores, appendonly %s, appendfsync %s.", r.software(), r.setting("appendonly"), r.setting("appendfsync"))
 	}
 	return nil
+}
+
+// software is which server it is. A Valkey gives the version of the Redis that it can stand in for as redis_version.
+func (r *redisServers) software() string {
+	if version := r.server.Info("server", "valkey_version"); version != "" {
+		return "Valkey " + version
+	}
+	return "Redis " + r.server.Info("server", "redis_version")
 }
 
 // setting asks the server, since what it does counts and not what it was told.

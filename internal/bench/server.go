@@ -46,7 +46,17 @@ func (b *bench) anvilSite(store, workers string, concurrency int) string {
 }
 
 // start runs a Caddy with this Caddyfile and returns when its site answers.
-func (b *bench) start(ctx context.Context, caddyfile string) (*server, error) {
+func (b *bench) start(ctx context.Context, caddyfile string) (s *server, err error) {
+	for range 5 {
+		// A process that was just being started may have held copies of sockets that are closed.
+		if s, err = b.tryStart(ctx, caddyfile); !errors.Is(err, syscall.EADDRINUSE) {
+			break
+		}
+	}
+	return s, err
+}
+
+func (b *bench) tryStart(ctx context.Context, caddyfile string) (*server, error) {
 	path := filepath.Join(b.work, "Caddyfile")
 	if err := os.WriteFile(path, []byte(caddyfile), 0o600); err != nil {
 		return nil, err
@@ -75,6 +85,9 @@ func (b *bench) start(ctx context.Context, caddyfile string) (*server, error) {
 		}
 		select {
 		case err := <-s.done:
+			if text, _ = os.ReadFile(s.log); bytes.Contains(text, []byte(syscall.EADDRINUSE.Error())) {
+				err = syscall.EADDRINUSE
+			}
 			return nil, fmt.Errorf("starting caddy: %w\n%s", err, text)
 		case <-deadline:
 			_ = s.stop()
@@ -197,12 +210,19 @@ func (s *server) cpuProfile(path string, seconds int) error {
 	return out.Close()
 }
 
+// nextPort counts up below the range from which systems take ports for outgoing connections, so that none of the load's
+// takes it while Caddy is away between two figures.
+var nextPort = 18000 + os.Getpid()%20*100
+
 // freeAddr is a loopback address that nobody listens on.
 func freeAddr() (string, error) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
+	for range 2000 {
+		nextPort++
+		ln, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", nextPort))
+		if err == nil {
+			defer ln.Close()
+			return ln.Addr().String(), nil
+		}
 	}
-	defer ln.Close()
-	return ln.Addr().String(), nil
+	return "", errors.New("choosing a port: none is free on the loopback interface")
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestAStoredEventIsShownWithItsExactBytes(t *testing.T) {
@@ -26,11 +28,12 @@ func TestAStoredEventIsShownWithItsExactBytes(t *testing.T) {
 		t.Fatalf("%d events listed, want 2", len(events))
 	}
 	newest, oldest := c.event(events[0].ID), c.event(events[1].ID)
-	if !bytes.Equal(oldest.Body, text) || oldest.BodyText == nil || *oldest.BodyText != string(text) {
-		t.Errorf("the text body came as %q and %v", oldest.Body, oldest.BodyText)
+	asText := string(text)
+	if diff := cmp.Diff(&asText, oldest.BodyText); !bytes.Equal(oldest.Body, text) || diff != "" {
+		t.Errorf("the text body came as %q, its text (-want +got):\n%s", oldest.Body, diff)
 	}
-	if !bytes.Equal(newest.Body, binary) || newest.BodyText != nil {
-		t.Errorf("the binary body came as %q and %q", newest.Body, *newest.BodyText)
+	if diff := cmp.Diff((*string)(nil), newest.BodyText); !bytes.Equal(newest.Body, binary) || diff != "" {
+		t.Errorf("the binary body came as %q, its text (-want +got):\n%s", newest.Body, diff)
 	}
 	if oldest.Type != "push" || oldest.URI != "/hooks/github" || len(oldest.Jobs) != 1 || len(oldest.Keys) != 1 {
 		t.Errorf("the event is %+v", oldest)

@@ -13,16 +13,16 @@ import (
 	"time"
 )
 
-// smallDisk mounts a tmpfs of that size, or skips the test.
+// smallDisk mounts a tmpfs of that size, or skips the test, see lacks.
 func smallDisk(t *testing.T, size string) string {
 	t.Helper()
 	if runtime.GOOS != "linux" || os.Getuid() != 0 {
-		t.Skip("a small disk is a tmpfs, which only root on Linux can mount")
+		lacks(t, "ANVIL_NEED_DISK", "a small disk is a tmpfs, which only root on Linux can mount")
 	}
 	dir := filepath.Join(t.TempDir(), "disk")
 	must(t, os.Mkdir(dir, 0o700))
 	if text, err := exec.Command("mount", "-t", "tmpfs", "-o", "size="+size, "tmpfs", dir).CombinedOutput(); err != nil {
-		t.Skipf("mounting a tmpfs is not allowed here: %v %s", err, text)
+		lacks(t, "ANVIL_NEED_DISK", "mounting a tmpfs is not allowed here: %v %s", err, text)
 	}
 	t.Cleanup(func() {
 		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {

@@ -115,10 +115,18 @@ func TestAnAcceptIsDeliveredAtOnceAfterAnIdleTime(t *testing.T) {
 	t.Parallel()
 	up := newUpstream(t, nil)
 	c := startCaddy(t, simpleSite(up))
-	holds(t, 2500*time.Millisecond, "nothing to do", func() bool { return up.count() == 0 })
-	start := time.Now()
-	accepted(t, c.site+"/hooks", hook(1))
-	if took := up.wait(1, 5*time.Second)[0].at.Sub(start); took > 500*time.Millisecond {
-		t.Errorf("the upstream waited %s; an idle worker must be woken by the accept", took)
+	// The engine looks by itself a second after it has looked last, at a delivery for example. A webhook that does not
+	// wake it waits for the most of a second, each time. A busy machine may delay some, but not all.
+	c.waitState(accepted(t, c.site+"/hooks", hook(0)), "delivered", 10*time.Second)
+	fastest := time.Hour
+	for i := 1; i <= 4; i++ {
+		holds(t, 2200*time.Millisecond, "nothing to do", func() bool { return up.count() == i })
+		start := time.Now()
+		id := accepted(t, c.site+"/hooks", hook(i))
+		fastest = min(fastest, up.wait(i+1, 10*time.Second)[i].at.Sub(start))
+		c.waitState(id, "delivered", 10*time.Second)
+	}
+	if fastest > 500*time.Millisecond {
+		t.Errorf("the upstream waited %s at least; an idle worker must be woken by the accept", fastest)
 	}
 }

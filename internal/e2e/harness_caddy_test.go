@@ -3,6 +3,7 @@ package e2e
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -102,8 +103,16 @@ func (c *instance) storePath() string {
 // start runs the server and returns when it serves.
 func (c *instance) start(caddyfile string) {
 	c.t.Helper()
-	if err := c.tryStart(caddyfile); err != nil {
-		c.t.Fatalf("starting caddy: %v\n%s", err, c.log.tail(30))
+	for tries := 1; ; tries++ {
+		from := c.log.len()
+		err := c.tryStart(caddyfile)
+		switch {
+		case err == nil:
+			return
+		// A process that is just being started holds copies of all sockets for a moment, closed ones too.
+		case tries == 5 || !c.log.hasSince(from, syscall.EADDRINUSE.Error()):
+			c.t.Fatalf("starting caddy: %v\n%s", err, c.log.tail(30))
+		}
 	}
 }
 
@@ -185,7 +194,9 @@ func (c *instance) term() {
 
 // reload hands the running server a new Caddyfile, as `caddy reload` does.
 func (c *instance) reload(caddyfile string) error {
-	req, err := http.NewRequest(http.MethodPost, c.admin+"/load", strings.NewReader(caddyfile))
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.admin+"/load", strings.NewReader(caddyfile))
 	if err != nil {
 		return err
 	}

@@ -3,7 +3,6 @@ package e2e
 import (
 	"fmt"
 	"net/http"
-	"slices"
 	"testing"
 	"time"
 )
@@ -35,8 +34,9 @@ func TestAWorkerWithoutSitesDeliversAtOnceWhatAReceiverTakes(t *testing.T) {
 	dead := accepted(t, receiver.site+"/hooks", hook(0))
 	worker.waitState(dead, "dead", 15*time.Second)
 	// The worker looks by itself once a second. Posting right after a delivery, each webhook would wait for most of that.
+	// A busy machine may delay some as much, but not all.
 	const n = 9
-	took := make([]time.Duration, 0, n)
+	fastest := time.Hour
 	for i := range n {
 		start := time.Now()
 		id := accepted(t, receiver.site+"/hooks", hook(1+i))
@@ -44,13 +44,11 @@ func TestAWorkerWithoutSitesDeliversAtOnceWhatAReceiverTakes(t *testing.T) {
 		if got := hits[len(hits)-1].jobID(); got != id {
 			t.Fatalf("the upstream got job %s, want %s", got, id)
 		}
-		took = append(took, hits[len(hits)-1].at.Sub(start))
+		fastest = min(fastest, hits[len(hits)-1].at.Sub(start))
 		receiver.waitState(id, "delivered", 15*time.Second)
 	}
-	slices.Sort(took)
-	t.Logf("from the POST to the delivery's begin: %v", took)
-	if median := took[n/2]; median > 500*time.Millisecond {
-		t.Errorf("half of the deliveries began later than %s after the POST; the worker was not woken", median)
+	if fastest > 500*time.Millisecond {
+		t.Errorf("no delivery began earlier than %s after the POST; the worker was not woken", fastest)
 	}
 
 	status, fresh, _ := receiver.replay(dead, false)

@@ -76,8 +76,8 @@ func (c *instance) documented(title string, up *upstream, addresses ...string) s
 	for i := 0; i < len(pairs); i += 2 {
 		text = strings.ReplaceAll(text, pairs[i], pairs[i+1])
 	}
-	if strings.Contains(text, ".internal") {
-		c.t.Fatalf("an address of the document is left in\n%s", text)
+	if strings.Contains(text, ".internal") || strings.Contains(text, " /var/") {
+		c.t.Fatalf("an address or a path of the document is left in\n%s", text)
 	}
 	c.env = append(c.env, "GITHUB_WEBHOOK_SECRET="+githubSecret, "REDIS_PASSWORD="+docsPassword, "SENTINEL_PASSWORD="+docsPassword)
 	own := fmt.Sprintf("{\n\tadmin 127.0.0.1:%d\n\tpersist_config off\n\tauto_https off\n\tdefault_bind 127.0.0.1\n", c.ports.admin)
@@ -186,7 +186,7 @@ func TestEveryCaddyfileOfTheRedisDocumentIsRun(t *testing.T) {
 			postAsGitHub(t, c, left)
 			c.mustReload(c.documented("one server", up, "redis.internal:6379", r.Addr(), "username anvil", "", "password {env.REDIS_PASSWORD}", ""))
 			old := newInstance(t)
-			old.startDocumented("the old store, until it is empty", up, "/var/lib/anvil/anvil.db", sqlite)
+			old.startDocumented("the old store, until it is empty", up, "/var/lib/caddy/anvil/anvil.db", sqlite)
 			if got := up.wait(1, 10*time.Second)[0].body; string(got) != string(left) {
 				t.Errorf("got %s, want the webhook that the old store had", got)
 			}

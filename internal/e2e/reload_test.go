@@ -114,18 +114,20 @@ func TestARejectedReloadLeavesTheOldOneAtWork(t *testing.T) {
 	}
 }
 
-func TestAReloadWhileADeliveryHangsIsQuickAndDoesNotRepeatIt(t *testing.T) {
+func TestAReloadNeitherWaitsForADeliveryNorRepeatsIt(t *testing.T) {
 	t.Parallel()
-	up := newUpstream(t, func(int, hit) answer { return answer{delay: 4 * time.Second} })
+	gate := make(chan struct{})
+	up := newUpstream(t, func(int, hit) answer { <-gate; return answer{} })
+	open := openedAtEnd(t, gate)
 	c := newInstance(t)
 	c.start(c.caddyfile("", simpleSite(up)))
 	id := accepted(t, c.site+"/hooks", hook(1))
 	up.wait(1, 5*time.Second)
-	start := time.Now()
 	c.mustReload(c.caddyfile("", "\theader X-Load 2\n"+simpleSite(up)))
-	if took := time.Since(start); took > 2*time.Second {
-		t.Errorf("the reload took %s; it must not wait for a delivery", took)
+	if j := c.job(id); j.State != "running" || len(j.Ledger) != 0 {
+		t.Errorf("after the reload the job is %s with %d rows; the delivery must go on beside it", j.State, len(j.Ledger))
 	}
+	open()
 	j := c.waitState(id, "delivered", 10*time.Second)
 	if up.count() != 1 || len(j.Ledger) != 1 {
 		t.Errorf("the upstream has %d requests and the ledger %d rows, want one each", up.count(), len(j.Ledger))
@@ -166,11 +168,13 @@ func TestReloadsBesideScrapersBlockNobody(t *testing.T) {
 	for i := range 10 {
 		path := []string{"/metrics", "/anvil/jobs", "/anvil/stats", "/anvil/events"}[i%4]
 		wg.Go(func() {
+			tick := time.NewTicker(5 * time.Millisecond)
+			defer tick.Stop()
 			for {
 				select {
 				case <-quit:
 					return
-				default:
+				case <-tick.C:
 				}
 				// A reload replaces the admin server, so a scrape may be cut; that it ends is what counts.
 				if res, err := adminClient.Get(c.admin + path); err == nil {
@@ -183,11 +187,7 @@ func TestReloadsBesideScrapersBlockNobody(t *testing.T) {
 	for i := range 20 {
 		c.mustReload(c.caddyfile("", fmt.Sprintf("\theader X-Load %d\n%s", i+1, simpleSite(up))))
 		client.CloseIdleConnections() // or the sender meets the old server's closing connection
-		start := time.Now()
 		accepted(t, c.site+"/hooks", hook(i))
-		if took := time.Since(start); took > time.Second {
-			t.Errorf("a webhook took %s beside reloads and scrapers", took)
-		}
 	}
 	close(quit)
 	wg.Wait()

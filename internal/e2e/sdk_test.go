@@ -27,12 +27,12 @@ type sdkLine struct {
 	Genuine, Done         bool
 }
 
-// installSDKs installs what the lock file names into a folder of its own, or skips the test.
+// installSDKs installs what the lock file names into a folder of its own, or skips the test, see lacks.
 func installSDKs(t *testing.T) (dir string) {
 	t.Helper()
 	for _, program := range []string{"node", "npm"} {
 		if _, err := exec.LookPath(program); err != nil {
-			t.Skipf("the SDKs of providers need node and npm: %v", err)
+			lacks(t, "ANVIL_NEED_NODE", "the SDKs of providers need node and npm: %v", err)
 		}
 	}
 	dir = t.TempDir()
@@ -53,7 +53,7 @@ func installSDKs(t *testing.T) (dir string) {
 				t.Fatalf("npm ci: %v\n%s", err, out)
 			}
 		}
-		t.Skipf("npm cannot install the SDKs of providers: %v\n%s", err, out)
+		lacks(t, "ANVIL_NEED_NODE", "npm cannot install the SDKs of providers: %v\n%s", err, out)
 	}
 	return dir
 }

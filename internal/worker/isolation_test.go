@@ -65,22 +65,26 @@ func TestAnEndpointGetsAsManyRequestsAtOnceAsItHasSlots(t *testing.T) {
 	for _, id := range ids {
 		s.untilState(t, id, event.Delivered)
 	}
-	if up.most != 8 {
-		t.Errorf("%d requests at once, want 8", up.most)
+	if most, _ := up.atOnce(); most != 8 {
+		t.Errorf("%d requests at once, want 8", most)
 	}
 }
 
 func TestLoweredConcurrencyHoldsForNewAttempts(t *testing.T) {
 	s := openStore(t)
-	release := make(chan struct{})
+	early, late, release := make(chan struct{}), make(chan struct{}, 100), make(chan struct{})
 	up := newUpstream(t, func(n int, _ *http.Request) int {
 		if n <= 8 {
-			<-release
+			<-early
+			return 200
 		}
+		late <- struct{}{}
+		<-release
 		return 200
 	})
+	other := newUpstream(t, always(200))
 	with := func(n int) Settings {
-		return settings(endpoint("a", up.url, func(ep *Endpoint) { ep.Concurrency = n }))
+		return settings(endpoint("a", up.url, func(ep *Endpoint) { ep.Concurrency = n }), endpoint("b", other.url))
 	}
 	e := start(t, s)
 	e.Attach(with(8))
@@ -94,11 +98,24 @@ func TestLoweredConcurrencyHoldsForNewAttempts(t *testing.T) {
 		return e.busy["src/a"] == 8
 	})
 	e.Attach(with(1))
+	close(early)
+	for _, id := range ids[:8] {
+		s.untilState(t, id, event.Delivered)
+	}
+	<-late
+	up.atOnce() // forgets the eight
+	// What wakes the engine for one endpoint makes it look for due jobs of them all.
+	s.untilState(t, accept(t, s, "x", lane("b"))[0], event.Delivered)
+	s.set(func(w *watched) {
+		if n := w.leased["src/a"]; n != 1 {
+			t.Errorf("%d jobs are taken for the one slot that is left", n)
+		}
+	})
 	close(release)
 	for _, id := range ids {
 		s.untilState(t, id, event.Delivered)
 	}
-	if len(up.got()) != 30 {
-		t.Errorf("%d requests for 30 jobs", len(up.got()))
+	if most, _ := up.atOnce(); most != 1 || len(up.got()) != 30 {
+		t.Errorf("%d requests for 30 jobs, %d at once in the one slot that is left", len(up.got()), most)
 	}
 }

@@ -60,28 +60,35 @@ func TestSlotIsFreeWhenItsOutcomeWaitsToBeWritten(t *testing.T) {
 func TestStoreThatTakesNoOutcomesStopsTheDeliveries(t *testing.T) {
 	s := openStore(t)
 	end := outage(s, store.ErrUnavailable, "finish")
-	up := newUpstream(t, always(200))
-	const slots = 8
-	e := start(t, s)
-	e.Attach(settings(endpoint("a", up.url, func(ep *Endpoint) { ep.Concurrency = slots })))
+	up, other := newUpstream(t, always(200)), newUpstream(t, always(200))
+	const slots, most, looks = 8, maxUnwritten + 8, 3
+	seen := &recorder{}
+	e := start(t, s, func(c *Config) { c.Observer = seen })
+	with := func(n int) func(*Endpoint) { return func(ep *Endpoint) { ep.Concurrency = n } }
+	e.Attach(settings(endpoint("a", up.url, with(slots)), endpoint("b", other.url, with(looks))))
 	var ids []event.ID
-	for range maxUnwritten + slots + 50 {
+	for range most + 50 {
 		ids = append(ids, accept(t, s, "x", lane("a"))[0])
 	}
-	s.until(t, "outcomes and slots are full", func() bool {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		return len(e.unwritten) == maxUnwritten && e.busy["src/a"] == slots
-	})
-	s.until(t, "the engine has looked around", func() bool { return len(up.got()) >= maxUnwritten+slots })
-	if n := len(up.got()); n != maxUnwritten+slots {
-		t.Errorf("%d requests with %d outcomes to be kept, want %d", n, maxUnwritten, maxUnwritten+slots)
+	// Each of them is about to give up its slot, and only as many as outcomes are kept may do it.
+	s.until(t, "all that may be sent have an outcome", func() bool { return seen.attempted(event.ClassDelivered) >= most })
+	for n := range looks {
+		ids = append(ids, accept(t, s, "x", lane("b"))[0])
+		s.until(t, "the engine has looked around", func() bool { return seen.attempted(event.ClassDelivered) >= most+n+1 })
+	}
+	e.mu.Lock()
+	if e.busy["src/a"] != slots || len(e.unwritten) != maxUnwritten {
+		t.Errorf("%d slots are taken and %d outcomes kept, want %d and %d", e.busy["src/a"], len(e.unwritten), slots, maxUnwritten)
+	}
+	e.mu.Unlock()
+	if n := len(up.got()); n != most {
+		t.Errorf("%d requests with %d outcomes to be kept, want %d", n, maxUnwritten, most)
 	}
 	end()
 	for _, id := range ids {
 		s.untilState(t, id, event.Delivered)
 	}
-	if n := len(up.got()); n != len(ids) {
+	if n := len(up.got()) + len(other.got()); n != len(ids) {
 		t.Errorf("%d requests for %d jobs", n, len(ids))
 	}
 }

@@ -73,6 +73,9 @@ func concurrencySpecs(it specify) {
 			}
 			seen[e.Seq] = true
 		}
+		if len(seen) != 200 {
+			f.Fatalf("%d events are listed, want 200", len(seen))
+		}
 	})
 
 	it("a full backlog holds against a crowd", func(f *fixture) {

@@ -22,7 +22,11 @@ func listSpecs(it specify) {
 
 	it("an entry is what Job and Event tell, without the payload", func(f *fixture) {
 		a := f.jobIn(event.Replayed, from("github", "acme"), keyed(time.Hour, key(1)))
-		for _, j := range f.allJobs(store.JobFilter{Limit: 10}) {
+		jobs := f.allJobs(store.JobFilter{Limit: 10})
+		if len(jobs) != 2 {
+			f.Fatalf("%d jobs are listed, want the replayed one and its copy", len(jobs))
+		}
+		for _, j := range jobs {
 			if diff := cmp.Diff(f.job(j.ID), j); diff != "" {
 				f.Fatalf("job (-alone +listed):\n%s", diff)
 			}
