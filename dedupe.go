@@ -94,13 +94,18 @@ func (k *keyPlan) of(t *trust, id string, r *verify.Request, now time.Time) []st
 	return keys
 }
 
-// ofBodyless is the key of a webhook without a body to tell it from another: its event is in the URL. Where something is
-// signed and the URL is not, a captured webhook could be sent with any other URL, so there the signed bytes are the key.
+// ofBodyless is the key of a webhook without a body to tell it from another: its event is in the URL. Where only the time is
+// signed, the time tells apart two events with one URL. Where not even that is, the signature is the same for all of them and
+// a captured one fits any URL, so they are one event.
 func ofBodyless(t *trust, r *verify.Request, now time.Time) string {
-	if t.verified && t.by.provider.CoversBody && t.by.provider.Family != verify.FamilyURL {
-		return ingress.OfSigned(t.by.SignedHash(r, t.verdict, now))
+	if !t.verified || !t.by.provider.CoversBody || t.by.provider.Family == verify.FamilyURL {
+		return ingress.OfURL(r.Method, r.URL)
 	}
-	return ingress.OfURL(r.Method, r.URL)
+	signed := ingress.OfSigned(t.by.SignedHash(r, t.verdict, now))
+	if t.by.ReplayWindow() > 0 {
+		return ingress.OfURL(r.Method, signed+" "+r.URL)
+	}
+	return signed
 }
 
 // shortDuration leaves out the zeroes: 168h instead of 168h0m0s.

@@ -275,6 +275,9 @@ func (s *source) tenantOf(r *http.Request) (string, error) {
 		}
 		// A site answers to its name in any case. Were each spelling a tenant, a captured webhook would be new in it.
 		if host, ok := value.(string); ok && slices.Contains(hostNames, name) {
+			if bare := strings.TrimSuffix(strings.TrimPrefix(host, "["), "]"); !strings.Contains(bare, ":") {
+				host = bare // only an IP has brackets, and Caddy's matcher looks past them
+			}
 			return strings.ToLower(host), nil
 		}
 		return value, nil

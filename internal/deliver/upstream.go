@@ -90,7 +90,8 @@ func validPort(u *url.URL) bool {
 }
 
 // resolve returns the URL of one attempt: the target as configured when it has a path, else the event's own path and
-// query on the target's host. The query of an event without a body is its content, and goes along always.
+// query on the target's host. The query of an event without a body is its content, and goes along always, less what the
+// target's own query says: many frameworks take the last of two values, and the first is the operator's.
 func resolve(target string, p *event.Payload) (*url.URL, error) {
 	u, err := parseUpstream(target)
 	if err != nil {
@@ -102,11 +103,27 @@ func resolve(target string, p *event.Payload) (*url.URL, error) {
 		own = &url.URL{Path: "/"} // an event without a usable path goes to the root rather than nowhere
 	}
 	if u.Path != "" {
-		if len(p.Body) == 0 && own.RawQuery != "" {
-			u.RawQuery = strings.TrimPrefix(u.RawQuery+"&"+own.RawQuery, "&")
+		if len(p.Body) == 0 {
+			u.RawQuery = joinQueries(u.RawQuery, own.RawQuery)
 		}
 		return u, nil
 	}
 	u.Path, u.RawPath, u.RawQuery, u.ForceQuery = own.Path, own.RawPath, own.RawQuery, own.ForceQuery
 	return u, nil
+}
+
+func joinQueries(first, second string) string {
+	fixed, _ := url.ParseQuery(first)
+	for pair := range strings.SplitSeq(second, "&") {
+		name, _, _ := strings.Cut(pair, "=")
+		plain, err := url.QueryUnescape(name)
+		if pair == "" || err != nil && len(fixed) > 0 || fixed.Has(plain) {
+			continue
+		}
+		if first != "" {
+			first += "&"
+		}
+		first += pair
+	}
+	return first
 }

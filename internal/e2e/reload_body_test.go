@@ -46,12 +46,8 @@ func TestAWebhookWhoseBodyComesDuringAReloadIsTakenAndDelivered(t *testing.T) {
 	c.start(c.caddyfile("", simpleSite(up)))
 	body := hook(1)
 	conn := half(t, c, body)
-	start := time.Now()
 	for _, load := range []string{"1", "2"} {
 		c.mustReload(c.caddyfile("", "\theader X-Load "+load+"\n"+simpleSite(up)))
-	}
-	if took := time.Since(start); took > 4*time.Second {
-		t.Errorf("two reloads took %s beside a sender in the middle of its body", took)
 	}
 	if r := rest(t, conn, body); r.status != http.StatusAccepted || !strings.Contains(string(r.body), `"replayed":false`) {
 		t.Fatalf("got %d %s, want a fresh 202", r.status, r.body)

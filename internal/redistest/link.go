@@ -126,6 +126,12 @@ func (l *link) answers(p *Proxy) (lost bool) {
 	buf := make([]byte, 64<<10)
 	for {
 		n, err := l.server.Read(buf)
+		if wait := p.takes(n); wait > 0 {
+			select {
+			case <-time.After(wait):
+			case <-l.cut:
+			}
+		}
 		if !l.mayMove(p) {
 			return lost
 		}

@@ -5,6 +5,7 @@ import (
 	"net"
 	"sync"
 	"testing"
+	"time"
 )
 
 // Proxy is a TCP proxy in front of a Redis that does on demand what networks do: stop without a word, cut, refuse, and
@@ -22,6 +23,7 @@ type Proxy struct {
 	moving   chan struct{} // closed while bytes may move
 	closed   bool
 	trap     *trap // armed by LoseReply
+	rate     int   // bytes of answers a second; 0 is as fast as they come
 }
 
 // NewProxy starts a proxy on a free loopback port that forwards to the address target and ends with the test.
@@ -106,6 +108,23 @@ func (p *Proxy) LoseReply(match string) <-chan struct{} {
 	defer p.mu.Unlock()
 	p.trap = t
 	return t.sprung
+}
+
+// Slow makes answers take their time: so many bytes a second on each connection, 0 for no limit.
+func (p *Proxy) Slow(rate int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.rate = rate
+}
+
+// takes is how long the way of n bytes lasts.
+func (p *Proxy) takes(n int) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.rate == 0 {
+		return 0
+	}
+	return time.Duration(n) * time.Second / time.Duration(p.rate)
 }
 
 func (p *Proxy) listen() error {

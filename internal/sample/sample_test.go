@@ -81,6 +81,15 @@ func pemOf(kind string, der []byte) string {
 // signed signs the request as the provider and returns what verifies it.
 func signed(t *testing.T, p *verify.Provider, r *verify.Request, pairs map[string]keyPair) *verify.Verifier {
 	t.Helper()
+	v, err := trySign(t, p, r, pairs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func trySign(t *testing.T, p *verify.Provider, r *verify.Request, pairs map[string]keyPair) (*verify.Verifier, error) {
+	t.Helper()
 	secret := "a-secret-made-up-for-tests-32-bytes"
 	switch {
 	case secrets[p.ID] != "":
@@ -103,13 +112,27 @@ func signed(t *testing.T, p *verify.Provider, r *verify.Request, pairs map[strin
 		keys, secret = verify.SignKeys{Private: pairs[kind].private}, pairs[kind].public
 	}
 	if err := verify.Sign(p.ID, keys, options, r, time.Now()); err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	v, err := verify.New(p.ID, []string{secret}, options, nil)
-	if err != nil {
-		t.Fatal(err)
+	return verify.New(p.ID, []string{secret}, options, nil)
+}
+
+func TestAnyBodyIsSignedOrRefused(t *testing.T) {
+	pairs := keyPairs(t)
+	for _, p := range verify.Providers() {
+		for _, body := range []string{"", "{", "[1]", "\xff\x00", "a=1&b", `{"event":"x"}`} {
+			if !p.Proves {
+				continue
+			}
+			r, err := sample.WithBody(p, sentTo, "", []byte(body))
+			if err != nil {
+				continue
+			}
+			if v, err := trySign(t, p, r, pairs); err == nil && !v.Verify(t.Context(), r, time.Now()).OK {
+				t.Errorf("%s: signing %q gave no genuine request", p.ID, body)
+			}
+		}
 	}
-	return v
 }
 
 func TestASampleOfEveryProviderIsGenuineOnceSignedAndHasTheTypeAskedFor(t *testing.T) {

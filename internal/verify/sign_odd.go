@@ -118,7 +118,10 @@ func shapeBitso(r *Request) { wrapJSON(r, "event", "payload") }
 
 // wrapJSON puts an event without a type into the field that is signed, and gives that field to one that has a type only.
 func wrapJSON(r *Request, kind, field string) {
-	if json.Valid(r.Body) && textAt(jsonptr.Pointer{kind}, r.Body) == "" {
+	if !json.Valid(r.Body) {
+		return
+	}
+	if textAt(jsonptr.Pointer{kind}, r.Body) == "" {
 		r.Body = []byte(`{"` + kind + `":"test","` + field + `":` + string(r.Body) + `}`)
 	}
 	if _, ok := (jsonptr.Pointer{field}).Find(r.Body); !ok {

@@ -15,6 +15,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/golang-jwt/jwt/v5"
@@ -200,6 +201,9 @@ func (l *lagoChecker) sign(r *Request, w *signWith) error {
 	method, key, err := w.method(l.algorithms)
 	if err != nil {
 		return err
+	}
+	if !utf8.Valid(r.Body) {
+		return errors.New("the signature holds the body as JSON, so it has to be UTF-8")
 	}
 	text, err := jwt.NewWithClaims(method, jwt.MapClaims{"data": string(r.Body), "iss": "lago"}).SignedString(key)
 	if err != nil {

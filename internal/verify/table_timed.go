@@ -53,7 +53,7 @@ var timedRows = []row{
 		scheme: &signed{sig: "X-Zendesk-Webhook-Signature", ts: "X-Zendesk-Webhook-Signature-Timestamp", enc: base64Encoding, unit: rfc3339, message: []string{timeBody}},
 		// Requests of triggers and automations have a body of the user's making, where /id is a ticket's or anything.
 		eventID: "/zendesk_event_version + /id", idStable: true, idSigned: true, eventType: "/type", methods: []string{"POST", "PUT", "PATCH", "GET", "DELETE"},
-		traps: "Only event subscriptions have an event id; requests of triggers and automations are recognised by their body. Test webhooks are signed with the fixed secret of the documentation; it is used as it is, not decoded.",
+		traps: "Only event subscriptions have an event id; requests of triggers and automations are recognised by their body. Test webhooks are signed with the fixed secret of the documentation; it is used as it is, not decoded. GET and DELETE sign the time only: whoever captures one can change its URL within the tolerance.",
 	},
 	{
 		// Paddle's own library accepts 5 seconds. A slower path needs a wider tolerance, which is the user's to choose.

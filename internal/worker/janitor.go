@@ -68,7 +68,10 @@ func (j *janitor) recoverLives() {
 	}
 	got, err := j.store.Recover(j.loops) // with an error it may have done a part
 	if err != nil {
-		j.storeAway()
+		// One life that cannot be recovered must not delay all others.
+		if errors.Is(j.store.Check(j.loops), store.ErrUnavailable) {
+			j.storeAway()
+		}
 		j.complain("recovering lost attempts", err)
 	}
 	lost := slices.Concat(got.Returned, got.Dead)
@@ -98,7 +101,7 @@ func (j *janitor) othersAreBack() bool {
 		j.back = time.Now()
 		return false
 	}
-	j.away = time.Since(j.back) < j.every.Recover
+	j.away = time.Since(j.back) < j.every.Recover/2 // the next look, unless it comes late after this one
 	return !j.away
 }
 

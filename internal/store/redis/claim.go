@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -43,30 +44,70 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error)
 	return got, err
 }
 
-// fetchAtOnce bounds what one pipeline asks for: a claim of many large payloads must not run into the time limit of one.
-const fetchAtOnce = 16
+const (
+	// fetchAtOnce bounds what one pipeline asks for: a claim of many large payloads must not run into the time limit of one.
+	fetchAtOnce = 16
+	// fetchTime is half a lease: what was read first must still be ours when the last is read, until the next renewal.
+	fetchTime = 15 * time.Second
+)
 
-// fetchEvents reads the events of claimed jobs: all, or none when Redis does not answer, so that the claim is sent again
-// and gives them all. An event that Redis has lost leaves its job without payload, which the worker reports.
+// fetchEvents reads the events of claimed jobs. An event that Redis has lost leaves its job without payload, which the
+// worker reports. When Redis does not answer, the claim fails as a whole: sent again, it gives all its jobs.
 func (s *Store) fetchEvents(ctx context.Context, jobs []store.ClaimedJob) ([]store.ClaimedJob, error) {
-	read, atOnce := make([]store.ClaimedJob, 0, len(jobs)), fetchAtOnce
+	ctx, cancel := context.WithTimeout(ctx, fetchTime)
+	defer cancel()
+	read := make([]store.ClaimedJob, 0, len(jobs))
 	for len(jobs) > 0 {
-		some := jobs[:min(atOnce, len(jobs))]
-		got, err := s.fetch(ctx, some)
-		switch {
-		case err == nil:
-			read, jobs = append(read, got...), jobs[len(some):]
-		case len(some) == 1:
-			return nil, err
-		default: // together they may have been too large for the time limit
-			atOnce = 1
+		some := jobs[:min(fetchAtOnce, len(jobs))]
+		jobs = jobs[len(some):]
+		got, err := s.fetch(ctx, some, 2*s.o.AcceptTimeout)
+		if err != nil {
+			got, err = s.fetchEach(ctx, some)
 		}
+		if err != nil {
+			return nil, err
+		}
+		read = append(read, got...)
 	}
 	return read, nil
 }
 
-func (s *Store) fetch(ctx context.Context, jobs []store.ClaimedJob) (got []store.ClaimedJob, err error) {
-	err = s.read(ctx, "reading claimed events", func(ctx context.Context) error {
+// fetchEach reads one event after the other: together they may have been too large for the time limit. One that alone does
+// not come from a Redis that answers is left out, or it would hold up all others for ever. Its lease runs out, and after some
+// such lives it is dead.
+func (s *Store) fetchEach(ctx context.Context, jobs []store.ClaimedJob) (read []store.ClaimedJob, err error) {
+	var slow []store.ClaimedJob
+	for i := range jobs {
+		got, err := s.fetch(ctx, jobs[i:i+1], max(largeTimeout, 2*s.o.AcceptTimeout))
+		var said redis.Error
+		switch {
+		case err == nil:
+			read = append(read, got...)
+		case errors.As(err, &said) || !s.answers(ctx, jobs[i].Job.EventID):
+			return nil, err
+		default:
+			slow = append(slow, jobs[i])
+		}
+	}
+	for i := range slow { // Redis may have been away in the meantime only
+		got, err := s.fetch(ctx, slow[i:i+1], max(largeTimeout, 2*s.o.AcceptTimeout))
+		if err != nil {
+			s.log.Error("the event of a job does not come in time and the job is not delivered; is it too large for the way from Redis?",
+				zap.Stringer("job_id", slow[i].Job.ID), zap.String("store", s.Describe()), zap.Error(err))
+			continue
+		}
+		read = append(read, got...)
+	}
+	return read, nil
+}
+
+// answers asks the server that has the event for something small.
+func (s *Store) answers(ctx context.Context, id event.ID) bool {
+	return s.read(ctx, "looking for an event", func(ctx context.Context) error { return s.client.StrLen(ctx, s.keys.event(id)).Err() }) == nil
+}
+
+func (s *Store) fetch(ctx context.Context, jobs []store.ClaimedJob, limit time.Duration) (got []store.ClaimedJob, err error) {
+	err = s.readWithin(ctx, limit, "reading claimed events", func(ctx context.Context) error {
 		got, err = s.fetchSome(ctx, jobs)
 		return err
 	})

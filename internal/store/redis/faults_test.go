@@ -157,7 +157,7 @@ func TestAServerThatIsDownIsNoReasonNotToOpen(t *testing.T) {
 // Caddy and Redis come back together after a power cut, and Redis has a large file to read.
 func TestAServerThatLoadsItsDataIsNoReasonNotToOpen(t *testing.T) {
 	noLeaks(t)
-	server := redistest.Start(t, "--appendonly", "yes", "--key-load-delay", "200") // microseconds for each command in the file
+	server := redistest.Start(t, "--appendonly", "yes", "--key-load-delay", "500") // microseconds for each command in the file
 	before := on(t, server)
 	a := accept(t, before)
 	must(t, before.Close())

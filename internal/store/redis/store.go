@@ -121,13 +121,17 @@ func (s *Store) isClosed() bool { return s.closed.Load() }
 
 // read guards what goes to Redis without a script.
 func (s *Store) read(ctx context.Context, doing string, fn func(ctx context.Context) error) error {
+	return s.readWithin(ctx, 2*s.o.AcceptTimeout, doing, fn)
+}
+
+func (s *Store) readWithin(ctx context.Context, limit time.Duration, doing string, fn func(ctx context.Context) error) error {
 	if s.isClosed() {
 		return store.ErrClosed
 	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	limited, cancel := context.WithTimeout(ctx, 2*s.o.AcceptTimeout)
+	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	err := fn(limited)
 	switch {

@@ -1,0 +1,53 @@
+package redis_test
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"github.com/caddy-anvil/anvil/internal/redistest"
+	"github.com/caddy-anvil/anvil/internal/store"
+	"github.com/caddy-anvil/anvil/internal/store/redis"
+)
+
+// slowly returns a store behind a slow network, with an event of each size waiting in it.
+func slowly(t *testing.T, rate int, sizes ...int) (*redis.Store, []store.Accept) {
+	t.Helper()
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server.Addr())
+	s := on(t, server, func(o *redis.Options) { o.Addr, o.AcceptTimeout = proxy.Addr(), 200*time.Millisecond })
+	var all []store.Accept
+	for _, size := range sizes {
+		a := webhook()
+		a.Event.Payload = bytes.Repeat([]byte("p"), size)
+		acceptThis(t, s, a)
+		all = append(all, a)
+	}
+	proxy.Slow(rate)
+	return s, all
+}
+
+func TestEventsThatTakeTooLongTogetherAreReadOneByOne(t *testing.T) {
+	t.Parallel()
+	const size = 300 << 10
+	s, _ := slowly(t, 1<<20, size, size, size)
+	jobs, _ := claim(t, s, 10)
+	if len(jobs) != 3 {
+		t.Fatalf("%d jobs were claimed, want 3", len(jobs))
+	}
+	for _, j := range jobs {
+		if len(j.Event.Payload) != size {
+			t.Errorf("a payload of %d bytes", len(j.Event.Payload))
+		}
+	}
+}
+
+// Claims are all that the workers live on, so the one event must not be asked for until it comes.
+func TestAnEventThatTakesTooLongByItselfHoldsUpNoOther(t *testing.T) {
+	t.Parallel()
+	s, all := slowly(t, 20<<10, 10, 1<<20, 10)
+	jobs, _ := claim(t, s, 10)
+	if len(jobs) != 2 || jobs[0].Job.ID == all[1].Jobs[0].ID || jobs[1].Job.ID == all[1].Jobs[0].ID {
+		t.Errorf("%d jobs were claimed, want the two small ones", len(jobs))
+	}
+}
