@@ -40,7 +40,7 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error)
 	for i := range jobs {
 		got.Jobs[i].Job = jobs[i]
 	}
-	got.Jobs, err = s.fetchEvents(ctx, got.Jobs)
+	got.Jobs, err = s.fetchEvents(ctx, c.Token, got.Jobs)
 	return got, err
 }
 
@@ -52,58 +52,70 @@ const (
 )
 
 // fetchEvents reads the events of claimed jobs. An event that Redis has lost leaves its job without payload, which the
-// worker reports. When Redis does not answer, the claim fails as a whole: sent again, it gives all its jobs.
-func (s *Store) fetchEvents(ctx context.Context, jobs []store.ClaimedJob) ([]store.ClaimedJob, error) {
-	ctx, cancel := context.WithTimeout(ctx, fetchTime)
+// worker reports. When Redis does not answer, the claim fails as a whole: sent again, it gives all its jobs. An event that
+// alone does not come from a Redis that answers is left out, or it would hold up all others for ever: its lease runs out, and
+// after some such lives the job is dead. What there was no time for goes back.
+func (s *Store) fetchEvents(ctx context.Context, token event.ID, jobs []store.ClaimedJob) (read []store.ClaimedJob, err error) {
+	until, cancel := context.WithTimeout(ctx, fetchTime)
 	defer cancel()
-	read := make([]store.ClaimedJob, 0, len(jobs))
-	for len(jobs) > 0 {
-		some := jobs[:min(fetchAtOnce, len(jobs))]
-		jobs = jobs[len(some):]
-		got, err := s.fetch(ctx, some, 2*s.o.AcceptTimeout)
-		if err != nil {
-			got, err = s.fetchEach(ctx, some)
-		}
-		if err != nil {
-			return nil, err
-		}
-		read = append(read, got...)
-	}
-	return read, nil
-}
-
-// fetchEach reads one event after the other: together they may have been too large for the time limit. One that alone does
-// not come from a Redis that answers is left out, or it would hold up all others for ever. Its lease runs out, and after some
-// such lives it is dead.
-func (s *Store) fetchEach(ctx context.Context, jobs []store.ClaimedJob) (read []store.ClaimedJob, err error) {
 	var slow []store.ClaimedJob
-	for i := range jobs {
-		got, err := s.fetch(ctx, jobs[i:i+1], max(largeTimeout, 2*s.o.AcceptTimeout))
-		var said redis.Error
-		switch {
-		case err == nil:
-			read = append(read, got...)
-		case errors.As(err, &said) || !s.answers(ctx, jobs[i].Job.EventID):
-			return nil, err
-		default:
-			slow = append(slow, jobs[i])
+	for len(jobs) > 0 && until.Err() == nil {
+		some := jobs[:min(fetchAtOnce, len(jobs))]
+		var got []store.ClaimedJob
+		if got, err = s.fetch(until, some, 2*s.o.AcceptTimeout); err == nil {
+			read, jobs = append(read, got...), jobs[len(some):]
+			continue
 		}
+		for i := 0; i < len(some) && until.Err() == nil; i++ { // together they may have been too large for the time limit
+			var said redis.Error
+			got, err = s.fetchOne(until, some[i])
+			switch {
+			case err == nil:
+				read = append(read, got...)
+			case errors.As(err, &said) || !s.answers(ctx, some[i]):
+				return nil, err
+			default:
+				slow = append(slow, some[i])
+			}
+			jobs = jobs[1:]
+		}
+	}
+	if len(jobs) > 0 {
+		if !s.answers(ctx, jobs[0]) {
+			return nil, err
+		}
+		s.giveBack(ctx, token, jobs)
 	}
 	for i := range slow { // Redis may have been away in the meantime only
-		got, err := s.fetch(ctx, slow[i:i+1], max(largeTimeout, 2*s.o.AcceptTimeout))
+		got, err := s.fetchOne(until, slow[i])
 		if err != nil {
 			s.log.Error("the event of a job does not come in time and the job is not delivered; is it too large for the way from Redis?",
 				zap.Stringer("job_id", slow[i].Job.ID), zap.String("store", s.Describe()), zap.Error(err))
-			continue
 		}
 		read = append(read, got...)
 	}
 	return read, nil
 }
 
+// giveBack lets the next claim have the jobs at once. What cannot be given back waits for the end of its lease.
+func (s *Store) giveBack(ctx context.Context, token event.ID, jobs []store.ClaimedJob) {
+	for i := range jobs {
+		j := &jobs[i].Job
+		lane := store.LaneID{Queue: j.Queue, Endpoint: j.Endpoint}
+		if _, err := s.Release(ctx, store.Lease{Job: j.ID, Token: token, Attempt: j.Attempts, Lane: lane}); err != nil {
+			return
+		}
+	}
+}
+
+func (s *Store) fetchOne(ctx context.Context, job store.ClaimedJob) ([]store.ClaimedJob, error) {
+	return s.fetch(ctx, []store.ClaimedJob{job}, max(largeTimeout, 2*s.o.AcceptTimeout))
+}
+
 // answers asks the server that has the event for something small.
-func (s *Store) answers(ctx context.Context, id event.ID) bool {
-	return s.read(ctx, "looking for an event", func(ctx context.Context) error { return s.client.StrLen(ctx, s.keys.event(id)).Err() }) == nil
+func (s *Store) answers(ctx context.Context, job store.ClaimedJob) bool {
+	key := s.keys.event(job.Job.EventID)
+	return s.read(ctx, "looking for an event", func(ctx context.Context) error { return s.client.StrLen(ctx, key).Err() }) == nil
 }
 
 func (s *Store) fetch(ctx context.Context, jobs []store.ClaimedJob, limit time.Duration) (got []store.ClaimedJob, err error) {

@@ -51,3 +51,25 @@ func TestAnEventThatTakesTooLongByItselfHoldsUpNoOther(t *testing.T) {
 		t.Errorf("%d jobs were claimed, want the two small ones", len(jobs))
 	}
 }
+
+func TestWhatThereWasNoTimeForIsClaimedNextAndLosesNoLife(t *testing.T) {
+	t.Parallel()
+	sizes := []int{1 << 20, 1 << 20} // more than all the time by themselves
+	for range 18 {                   // and more than one pipeline
+		sizes = append(sizes, 10)
+	}
+	s, _ := slowly(t, 50<<10, sizes...)
+	small := 0
+	for range 2 {
+		jobs, _ := claim(t, s, len(sizes))
+		for _, j := range jobs {
+			if j.Job.Attempts != 1 {
+				t.Errorf("a job's first attempt is its number %d", j.Job.Attempts)
+			}
+		}
+		small += len(jobs)
+	}
+	if small != len(sizes)-2 {
+		t.Errorf("%d jobs were claimed, want all %d small ones", small, len(sizes)-2)
+	}
+}
