@@ -82,7 +82,7 @@ func diskFull(t *testing.T, dir string, rest int64, conf string) {
 	c.kill9()
 	switch err := c.tryStart(conf); {
 	case err != nil && rest == 0:
-		mentions(t, c, "opening store "+dir+"/anvil.db", "full")
+		c.logged("opening store "+dir+"/anvil.db", "full")
 		must(t, os.Remove(ballast))
 		c.start(conf)
 	case err != nil:

@@ -46,7 +46,7 @@ func newInstance(t testing.TB) *instance {
 	t.Cleanup(func() {
 		c.term()
 		for _, sign := range []string{"panic", "DATA RACE", "fatal error:"} {
-			if line, found := c.log.find(sign); found {
+			if line, found := c.log.find(sign); found { // the process has ended, the log is whole
 				t.Errorf("the server's log has %q: %s", sign, line)
 			}
 		}
@@ -266,6 +266,28 @@ func (c *instance) goroutines() int {
 	return n
 }
 
+// logged waits for a line of the log that has all the parts. What the server did can be seen elsewhere, in the store or at
+// an upstream, before the line about it is here.
+func (c *instance) logged(parts ...string) (line string) {
+	c.t.Helper()
+	waitFor(c.t, 10*time.Second, fmt.Sprintf("a log line with %q", parts), func() bool {
+		var found bool
+		line, found = c.log.find(parts...)
+		return found
+	})
+	return line
+}
+
+// wholeLog returns the log up to now. Lines come in order, so when that of a fresh admin request is here, all are that
+// were written before it.
+func (c *instance) wholeLog() *logBuffer {
+	c.t.Helper()
+	mark := fmt.Sprintf("whole-log-%d", c.log.len())
+	c.get("/anvil/stats?" + mark)
+	c.logged(mark)
+	return c.log
+}
+
 // logBuffer keeps the lines that the server logged.
 type logBuffer struct {
 	mu    sync.Mutex
@@ -319,23 +341,14 @@ func (l *logBuffer) hasSince(n int, part string) bool {
 	return false
 }
 
-func (l *logBuffer) find(part string) (string, bool) {
+// find returns the first line that has all the parts.
+func (l *logBuffer) find(parts ...string) (string, bool) {
 	for _, line := range l.since(0) {
-		if strings.Contains(line, part) {
+		if containsAll(line, parts) {
 			return line, true
 		}
 	}
 	return "", false
-}
-
-// has reports whether one line has all the parts.
-func (l *logBuffer) has(parts ...string) bool {
-	for _, line := range l.since(0) {
-		if containsAll(line, parts) {
-			return true
-		}
-	}
-	return false
 }
 
 func (l *logBuffer) count(part string) int {

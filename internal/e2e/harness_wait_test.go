@@ -18,6 +18,9 @@ func waitFor(t testing.TB, within time.Duration, what string, cond func() bool) 
 	for !cond() {
 		select {
 		case <-deadline:
+			if cond() {
+				return // it was this test that had no processor to look again in time
+			}
 			t.Fatalf("after %s: %s did not happen", within, what)
 		case <-tick.C:
 		}

@@ -78,7 +78,7 @@ func TestABodyAtTheLimitIsTakenAndOneByteMoreIsNot(t *testing.T) {
 			t.Errorf("%s: got %q, closed %v; want 413 and the connection closed", name, text, closed)
 		}
 	}
-	waitFor(t, 5*time.Second, "a log line with size and limit", func() bool { return c.log.has("body_too_large", "262144", "262145") })
+	c.logged("body_too_large", "262144", "262145")
 }
 
 // exchange writes raw bytes and returns everything the server says until it closes or the time is over.

@@ -59,10 +59,7 @@ func TestJobsOfAnEndpointNobodyHasDieAfterOrphanAfter(t *testing.T) {
 	if j.DeadReason != "no_endpoint" {
 		t.Errorf("the orphan died of %s", j.DeadReason)
 	}
-	line, found := c.log.find("no_endpoint")
-	if !found || !strings.Contains(line, id) || !strings.Contains(line, `"error"`) {
-		t.Errorf("the log says %q, want an error line with the job's id", line)
-	}
+	c.logged("no_endpoint", id, `"error"`)
 }
 
 func TestASourceWithoutEndpointsStoresAndSendsNothing(t *testing.T) {

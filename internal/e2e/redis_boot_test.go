@@ -75,7 +75,7 @@ func TestRedisThatIsAwayAtBootStopsNobodyAndIsFoundLater(t *testing.T) {
 			if took := time.Since(start); err != nil || string(o.body) != "other" || took > time.Second {
 				t.Errorf("the other site answered %q in %s, %v", o.body, took, err)
 			}
-			mentions(t, c, "Redis does not answer", p.Addr())
+			c.logged("Redis does not answer", p.Addr())
 
 			k.come(r, p)
 			c.delivers("/hooks", hook(1), 10*time.Second)

@@ -184,7 +184,7 @@ func TestAResetAfterTheBodyLosesNothingAndIsNoError(t *testing.T) {
 		t.Errorf("%d events stored and %d delivered, want %d", events, hits, n)
 	}
 	noneTwice(t, up)
-	if line, found := c.log.find(`"level":"error"`); found {
+	if line, found := c.wholeLog().find(`"level":"error"`); found {
 		t.Errorf("logged as an error: %s", line)
 	}
 }
