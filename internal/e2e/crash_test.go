@@ -104,7 +104,7 @@ func TestKillsUnderLoadLoseNoAcknowledgedEvent(t *testing.T) {
 		c.start(conf)
 	}
 	acked := l.stop()
-	c.settled(patience)
+	c.settled(3 * time.Minute)
 	hits := up.jobHits()
 	t.Logf("%d acknowledged, %d requests at the upstream, %d without an answer, refused by status: %v", len(acked), up.count(), l.unheard, l.refused)
 	allArrived(t, up, acked)
