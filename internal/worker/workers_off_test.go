@@ -25,7 +25,11 @@ func TestJobsClaimedAsSettingsWithoutWorkersComeAreGivenBackUnsent(t *testing.T)
 	})
 	id := accept(t, s, "x", lane("a"))[0]
 	e.Attach(on)
-	s.until(t, "the job was given back or sent", func() bool { return s.count("release")+s.count("finish") > 0 })
+	s.until(t, "the job was given back or sent", func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.answered["release"]+s.answered["finish"] > 0
+	})
 	if j, _ := s.job(t, id); j.State != event.Pending || j.Attempts != 0 || len(up.got()) != 0 {
 		t.Errorf("the job is %s with %d attempts; %d requests", j.State, j.Attempts, len(up.got()))
 	}
