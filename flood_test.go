@@ -11,23 +11,25 @@ import (
 )
 
 func TestAFloodAtOneSourceHidesNothingOfAnother(t *testing.T) {
-	core, logs := observer.New(zapcore.DebugLevel)
-	github, stripe := as(t, "github", nil), as(t, "stripe", nil)
-	at := func(p signer) desk {
-		return newDeskOf(t, &SourceConfig{Source: p.ID, Verify: []VerifyConfig{{Provider: p.ID, Secrets: []string{"newer-secret-0123456789"}}}}, zap.New(core), logs)
-	}
-	flooded, other := at(github), at(stripe)
-	for range 3 * floodLines {
-		flooded.post(t, github, time.Now(), "{}", nil)
-	}
-	other.post(t, stripe, time.Now(), "{}", nil)
-	lines := map[any]int{}
-	for _, l := range logs.FilterMessageSnippet("refused webhook").All() {
-		lines[l.ContextMap()["source"]]++
-	}
-	if lines["github"] != floodLines || lines["stripe"] != 1 {
-		t.Errorf("lines by source: %v", lines)
-	}
+	unhurried(func(t *testing.T) {
+		core, logs := observer.New(zapcore.DebugLevel)
+		github, stripe := as(t, "github", nil), as(t, "stripe", nil)
+		at := func(p signer) desk {
+			return newDeskOf(t, &SourceConfig{Source: p.ID, Verify: []VerifyConfig{{Provider: p.ID, Secrets: []string{"newer-secret-0123456789"}}}}, zap.New(core), logs)
+		}
+		flooded, other := at(github), at(stripe)
+		for range 3 * floodLines {
+			flooded.post(t, github, time.Now(), "{}", nil)
+		}
+		other.post(t, stripe, time.Now(), "{}", nil)
+		lines := map[any]int{}
+		for _, l := range logs.FilterMessageSnippet("refused webhook").All() {
+			lines[l.ContextMap()["source"]]++
+		}
+		if lines["github"] != floodLines || lines["stripe"] != 1 {
+			t.Errorf("lines by source: %v", lines)
+		}
+	})(t)
 }
 
 func TestTheNextLineSaysHowManyWereLeftOut(t *testing.T) {
@@ -59,13 +61,15 @@ func (c clock) Now() time.Time                       { return c() }
 func (clock) NewTicker(d time.Duration) *time.Ticker { return time.NewTicker(d) }
 
 func TestAPublicURLThatTheSenderDoesNotHaveIsAHint(t *testing.T) {
-	core, logs := observer.New(zapcore.DebugLevel)
-	square := as(t, "square", nil)
-	d := newDeskOf(t, &SourceConfig{
-		Source: "square", PublicURL: "https://elsewhere.example", Verify: []VerifyConfig{{Provider: "square", Secrets: []string{square.keys.Secret}}},
-	}, zap.New(core), logs)
-	d.post(t, square, time.Now(), "{}", nil)
-	if hints := d.line(t)["hints"]; len(hints.([]any)) != 1 || !strings.Contains(hints.([]any)[0].(string), "public_url") {
-		t.Errorf("hints %v", hints)
-	}
+	unhurried(func(t *testing.T) {
+		core, logs := observer.New(zapcore.DebugLevel)
+		square := as(t, "square", nil)
+		d := newDeskOf(t, &SourceConfig{
+			Source: "square", PublicURL: "https://elsewhere.example", Verify: []VerifyConfig{{Provider: "square", Secrets: []string{square.keys.Secret}}},
+		}, zap.New(core), logs)
+		d.post(t, square, time.Now(), "{}", nil)
+		if hints := d.line(t)["hints"]; len(hints.([]any)) != 1 || !strings.Contains(hints.([]any)[0].(string), "public_url") {
+			t.Errorf("hints %v", hints)
+		}
+	})(t)
 }

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/zap"
@@ -40,6 +41,15 @@ func newDeskOf(t *testing.T, c *SourceConfig, log *zap.Logger, logs *observer.Ob
 	started := make(chan struct{})
 	close(started)
 	return desk{&Handler{app: &App{started: started}, source: s}, logs}
+}
+
+// unhurried runs a test on a clock that stands still while anything has something to do: hints are looked for only so long,
+// and lines of a log are counted in windows of time.
+func unhurried(test func(t *testing.T)) func(t *testing.T) {
+	return func(t *testing.T) {
+		t.Helper()
+		synctest.Test(t, test)
+	}
 }
 
 // post signs an event and changes it before it is sent.
@@ -95,7 +105,7 @@ func TestARefusalIsExplainedToTheOperator(t *testing.T) {
 		{"a clock that is late", configured("stripe", testSecret), -time.Hour, "{}", nil, "too_old", "behind this machine's clock"},
 		{"no signature", configured("github", testSecret), 0, "{}", func(r *verify.Request) { r.Header.Del("X-Hub-Signature-256") }, "missing_header", ""},
 	} {
-		t.Run(c.name, func(t *testing.T) {
+		t.Run(c.name, unhurried(func(t *testing.T) {
 			d := newDesk(t, "explained", c.verify)
 			sender := as(t, c.verify.Provider, nil)
 			if status := d.post(t, sender, time.Now().Add(c.at), c.body, c.change); status != 401 {
@@ -109,7 +119,7 @@ func TestARefusalIsExplainedToTheOperator(t *testing.T) {
 			if text := fmt.Sprint(d.logs.All()); strings.Contains(text, testSecret) || strings.Contains(text, "another-secret") {
 				t.Errorf("the log shows a secret: %s", text)
 			}
-		})
+		}))
 	}
 }
 
@@ -122,26 +132,30 @@ func TestAMissingHeaderIsNamedAndSoIsWhoeverSendsTheOther(t *testing.T) {
 }
 
 func TestASenderWithTheOldSecretIsRecognised(t *testing.T) {
-	github := as(t, "github", nil)
-	newDesk(t, "recognised", VerifyConfig{Provider: "github", Secrets: []string{testSecret}})
-	for range 2 { // a reload that changes nothing forgets nothing
-		d := newDesk(t, "recognised", VerifyConfig{Provider: "github", Secrets: []string{"newer-secret-0123456789"}})
-		if status := d.post(t, github, time.Now(), "{}", nil); status != 401 || !strings.Contains(fmt.Sprint(d.line(t)["hints"]), "previous secret") {
-			t.Errorf("answered %d, logged %v", status, d.line(t))
+	unhurried(func(t *testing.T) {
+		github := as(t, "github", nil)
+		newDesk(t, "recognised", VerifyConfig{Provider: "github", Secrets: []string{testSecret}})
+		for range 2 { // a reload that changes nothing forgets nothing
+			d := newDesk(t, "recognised", VerifyConfig{Provider: "github", Secrets: []string{"newer-secret-0123456789"}})
+			if status := d.post(t, github, time.Now(), "{}", nil); status != 401 || !strings.Contains(fmt.Sprint(d.line(t)["hints"]), "previous secret") {
+				t.Errorf("answered %d, logged %v", status, d.line(t))
+			}
 		}
-	}
+	})(t)
 }
 
 func TestHintsAreLookedForOneAtATime(t *testing.T) {
-	d := newDesk(t, "busy", VerifyConfig{Provider: "github", Secrets: []string{testSecret + " "}})
-	d.source.explaining.Lock()
-	d.post(t, as(t, "github", nil), time.Now(), "{}", nil)
-	if hints := fmt.Sprint(d.line(t)["hints"]); hints != "[]" {
-		t.Errorf("while another search is on: %s", hints)
-	}
-	d.source.explaining.Unlock()
-	d.post(t, as(t, "github", nil), time.Now(), "{}", nil)
-	if hints := fmt.Sprint(d.line(t)["hints"]); !strings.Contains(hints, "white space") {
-		t.Errorf("afterwards: %s", hints)
-	}
+	unhurried(func(t *testing.T) {
+		d := newDesk(t, "busy", VerifyConfig{Provider: "github", Secrets: []string{testSecret + " "}})
+		d.source.explaining.Lock()
+		d.post(t, as(t, "github", nil), time.Now(), "{}", nil)
+		if hints := fmt.Sprint(d.line(t)["hints"]); hints != "[]" {
+			t.Errorf("while another search is on: %s", hints)
+		}
+		d.source.explaining.Unlock()
+		d.post(t, as(t, "github", nil), time.Now(), "{}", nil)
+		if hints := fmt.Sprint(d.line(t)["hints"]); !strings.Contains(hints, "white space") {
+			t.Errorf("afterwards: %s", hints)
+		}
+	})(t)
 }

@@ -18,6 +18,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// patience is how long an attempt may take whose time is not what a test is about.
+const patience = time.Minute
+
 // newTestClient returns a client whose connections end with the test. change sees it before its first use.
 func newTestClient(t *testing.T, change ...func(*Client)) *Client {
 	t.Helper()
@@ -51,7 +54,7 @@ func request(url, body string, change ...func(*event.Payload)) Request {
 		},
 		Job:     event.Job{ID: uuid.MustParse("01890000-0000-7000-8000-000000000002")},
 		Attempt: 1,
-		Target:  Target{URL: url, Timeout: 5 * time.Second},
+		Target:  Target{URL: url, Timeout: patience},
 	}
 }
 

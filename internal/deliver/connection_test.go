@@ -1,6 +1,7 @@
 package deliver
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -21,27 +22,36 @@ func TestTransportNeverSendsARequestTwice(t *testing.T) {
 	for _, c := range []struct{ method, body string }{{"POST", ""}, {"POST", "payload"}, {"GET", ""}, {"DELETE", ""}} {
 		for _, key := range []string{"Idempotency-Key", "X-Idempotency-Key"} {
 			t.Run(fmt.Sprintf("%s of %d bytes with %s", c.method, len(c.body), key), func(t *testing.T) {
-				var requests atomic.Int64
-				url := rawServer(t, func(c *rawConn) {
-					// A kept connection that breaks while its second request is unanswered is what makes Go's transport
-					// send again.
-					for n := 1; ; n++ {
-						if _, ok := c.readRequest(); !ok {
-							return
-						}
-						requests.Add(1)
-						if n == 2 || !c.write(ok200) {
-							return
-						}
+				// A kept connection that breaks while its second request is unanswered is what makes Go's transport send
+				// again. On a slow machine it does not keep each one.
+				var kept atomic.Bool
+				for tries := 0; !kept.Load(); tries++ {
+					if tries == 20 {
+						t.Fatal("no connection is kept")
 					}
-				})
-				client := newTestClient(t)
-				req := request(url, c.body, withHeaders(key, "k"), withMethod(c.method))
-				wantClass(t, client.Send(t.Context(), req), event.ClassDelivered)
-				r := client.Send(t.Context(), req)
-				wantClass(t, r, event.ClassReset)
-				if n := requests.Load(); n != 2 || !r.Sent {
-					t.Errorf("the endpoint saw %d requests for two attempts (sent: %v)", n, r.Sent)
+					var requests atomic.Int64
+					url := rawServer(t, func(c *rawConn) {
+						for first := true; ; first = false {
+							if _, ok := c.readRequest(); !ok {
+								return
+							}
+							if requests.Add(1) == 2 {
+								kept.Store(!first)
+								return
+							}
+							if !c.write(ok200) {
+								return
+							}
+						}
+					})
+					client := newTestClient(t)
+					req := request(url, c.body, withHeaders(key, "k"), withMethod(c.method))
+					wantClass(t, client.Send(t.Context(), req), event.ClassDelivered)
+					r := client.Send(t.Context(), req)
+					wantClass(t, r, event.ClassReset)
+					if n := requests.Load(); n != 2 || !r.Sent {
+						t.Fatalf("the endpoint saw %d requests for two attempts (sent: %v)", n, r.Sent)
+					}
 				}
 			})
 		}
@@ -89,7 +99,7 @@ func TestConnectionsAreUsedAgain(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if n := counting.accepted.Load(); n > 3*parallel {
+	if n := counting.accepted.Load(); n > parallel*each/4 { // about two for each lane; on a slow machine some are not kept
 		t.Errorf("%d connections for %d requests in %d lanes", n, parallel*each, parallel)
 	}
 }
@@ -111,11 +121,15 @@ func TestAnswerThatNeverEndsHoldsNobodyAndStaysDelivered(t *testing.T) {
 					answer(c)
 				}
 			})
-			began := time.Now()
-			r := newTestClient(t).Send(t.Context(), request(url, "x"))
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			held := time.AfterFunc(patience/2, cancel) // a second is its time
+			req := request(url, "x")
+			req.Target.Timeout = time.Hour
+			r := newTestClient(t).Send(ctx, req)
 			wantClass(t, r, event.ClassDelivered)
-			if took := time.Since(began); took > 3*time.Second {
-				t.Errorf("it held the worker for %s", took)
+			if !held.Stop() {
+				t.Error("it held the worker for as long as the attempt could take")
 			}
 			if len(r.Attempt.Snippet) > maxText {
 				t.Errorf("snippet of %d bytes", len(r.Attempt.Snippet))

@@ -88,7 +88,7 @@ func TestTheListsPageThroughEverythingNewestFirst(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("the walk gave\n%v, want\n%v", got, want)
 	}
-	c.settled(5 * time.Second)
+	c.settled(patience)
 	for filter, n := range map[string]int{
 		"source=demo": 25, "source=other": 0, "queue=webhooks": 25, "queue=q": 0,
 		"endpoint=demo/default": 25, "endpoint=demo/x": 0, "state=delivered": 25, "state=dead": 0, "tenant=x": 0,
@@ -134,7 +134,7 @@ func TestAForeignOriginIsRefused(t *testing.T) {
 	up := newUpstream(t, statuses(410))
 	c := startCaddy(t, simpleSite(up))
 	id := accepted(t, c.site+"/hooks", hook(1))
-	c.waitState(id, "dead", 5*time.Second)
+	c.waitState(id, "dead", patience)
 	for _, k := range []struct{ method, path, body string }{
 		{http.MethodPost, "/anvil/replay", `{"jobId":"` + id + `"}`},
 		{http.MethodPost, "/anvil/jobs/" + id + "/cancel", ""},
@@ -191,7 +191,7 @@ func TestStatsEqualWhatTheUpstreamSaw(t *testing.T) {
 	for i := range 100 {
 		accepted(t, c.site+"/hooks", hook(i))
 	}
-	c.settled(10 * time.Second)
+	c.settled(patience)
 	states, unrouted := c.stats()
 	if states["delivered"] != 89 || states["dead"] != 11 || unrouted != 0 {
 		t.Errorf("stats are %v, unrouted %d; want 89 delivered and 11 dead", states, unrouted)
@@ -231,7 +231,7 @@ func TestStatesNeverGoBackwards(t *testing.T) {
 			look()
 		}
 	}
-	waitFor(t, 15*time.Second, "all jobs being delivered", look)
+	waitFor(t, patience, "all jobs being delivered", look)
 }
 
 func TestThePublicSiteHasNoAdminAPI(t *testing.T) {
@@ -261,7 +261,7 @@ func TestRetentionTakesTheJobAndKeepsItsFinalState(t *testing.T) {
 	c := newInstance(t)
 	c.start(c.caddyfile("\t\tqueue webhooks {\n\t\t\tretain delivered 1s\n\t\t}", simpleSite(up)))
 	id := accepted(t, c.site+"/hooks", hook(1))
-	waitFor(t, 20*time.Second, "the delivered job being pruned", func() bool {
+	waitFor(t, patience, "the delivered job being pruned", func() bool {
 		status, _ := c.call(http.MethodGet, "/anvil/jobs/"+id, "")
 		return status == http.StatusGone
 	})

@@ -99,28 +99,42 @@ func TestKillsUnderLoadLoseNoAcknowledgedEvent(t *testing.T) {
 	const kills = 50
 	for kill := range kills {
 		enough := l.count() + 10 + kill
-		waitFor(t, 20*time.Second, "events being acknowledged after a restart", func() bool { return l.count() >= enough })
+		waitFor(t, patience, "events being acknowledged after a restart", func() bool { return l.count() >= enough })
 		c.kill9()
 		c.start(conf)
 	}
 	acked := l.stop()
-	c.settled(30 * time.Second)
+	c.settled(3 * time.Minute)
 	hits := up.jobHits()
 	t.Logf("%d acknowledged, %d requests at the upstream, %d without an answer, refused by status: %v", len(acked), up.count(), l.unheard, l.refused)
-	for id, n := range acked {
-		if hits[id] == 0 {
-			t.Errorf("event %d was acknowledged as job %s and never arrived", n, id)
-		}
-	}
-	// What was under way at a kill may be repeated: at most one life each kill and slot.
-	if extra := up.count() - len(hits); extra > kills*8 {
-		t.Errorf("%d requests were repeats; %d kills with 8 slots allow %d", extra, kills, kills*8)
-	}
+	allArrived(t, up, acked)
+	repeatedOnlyAsLost(t, c, hits)
 	if states, _ := c.stats(); states["delivered"] != len(hits) || states["dead"] != 0 {
 		t.Errorf("stats are %v, the upstream saw %d jobs", states, len(hits))
 	}
 	c.term()
 	checkIntegrity(t, c.storePath())
+}
+
+// repeatedOnlyAsLost fails the test for every job that was sent more than once without a kill that took the outcome.
+func repeatedOnlyAsLost(t *testing.T, c *instance, hits map[string]int) {
+	t.Helper()
+	for id, n := range hits {
+		if n == 1 {
+			continue
+		}
+		ledger := c.job(id).Ledger
+		lost := 0
+		for _, row := range ledger {
+			if row.Class == "lost" {
+				lost++
+			}
+		}
+		// A kill may also come between the claim and the request.
+		if n > len(ledger) || lost != len(ledger)-1 {
+			t.Errorf("job %s was sent %d times, its ledger is %+v; want a lost row for each repetition", id, n, ledger)
+		}
+	}
 }
 
 // checkIntegrity reads the whole database and compares its indexes with its tables.
@@ -144,14 +158,14 @@ func TestAJobUnderWayAtAKillIsSentAgainWithItsID(t *testing.T) {
 	conf := c.caddyfile("", simpleSite(up))
 	c.start(conf)
 	id := accepted(t, c.site+"/hooks", hook(1))
-	up.wait(1, 5*time.Second)
+	up.wait(1, patience)
 	c.kill9()
 	c.start(conf)
-	h := up.wait(2, 10*time.Second)[1]
+	h := up.wait(2, patience)[1]
 	if h.jobID() != id || h.header("Anvil-Attempt") != "2" {
 		t.Errorf("the second life came as job %s attempt %s, want job %s attempt 2", h.jobID(), h.header("Anvil-Attempt"), id)
 	}
-	j := c.waitState(id, "delivered", 5*time.Second)
+	j := c.waitState(id, "delivered", patience)
 	if len(j.Ledger) != 2 || j.Ledger[0].Class != "lost" || j.Ledger[1].Class != "delivered" {
 		t.Errorf("ledger is %+v, want a lost row and a delivered one", j.Ledger)
 	}
@@ -171,16 +185,16 @@ func TestARestartInTheMiddleOfRetriesEndsWithOneSuccessEach(t *testing.T) {
 		return answer{status: 500}
 	})
 	c := newInstance(t)
-	conf := c.caddyfile("", simpleSite(up))
+	conf := c.caddyfile("\t\tdrain_timeout 30s", simpleSite(up)) // none is cut after its answer
 	c.start(conf)
 	const n = 200
 	for i := range n {
 		accepted(t, c.site+"/hooks", hook(i))
 	}
-	up.wait(n+n/4, 20*time.Second)
+	up.wait(n+n/4, time.Minute)
 	c.term()
 	c.start(conf)
-	c.settled(20 * time.Second)
+	c.settled(patience)
 	if states, _ := c.stats(); states["delivered"] != n || len(states) == 0 {
 		t.Errorf("stats are %v, want %d delivered", states, n)
 	}

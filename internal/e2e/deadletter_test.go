@@ -27,7 +27,7 @@ func TestADeadJobIsListedReplayedAndDelivered(t *testing.T) {
 	c := startCaddy(t, deadSite(up))
 	body := []byte("{ \"odd\" : 1152921506151679042 }\n")
 	id := accepted(t, c.site+"/hooks", body)
-	old := c.waitState(id, "dead", 5*time.Second)
+	old := c.waitState(id, "dead", patience)
 	if old.DeadReason != "attempts_exhausted" || old.FailureContext == nil || old.FailureContext.Attempts != 2 {
 		t.Errorf("the dead job is %+v", old)
 	}
@@ -43,7 +43,7 @@ func TestADeadJobIsListedReplayedAndDelivered(t *testing.T) {
 	if status != http.StatusOK || fresh == id || len(fresh) != 36 {
 		t.Fatalf("replay answered %d with job %q", status, fresh)
 	}
-	j := c.waitState(fresh, "delivered", 5*time.Second)
+	j := c.waitState(fresh, "delivered", patience)
 	// The copy has a schedule of its own, so one more failure does not end it.
 	if len(j.Ledger) != 2 || j.Ledger[0].Number != 1 || j.ReplayOf != id || j.EventID != old.EventID || j.FailureContext != nil {
 		t.Errorf("the copy is %+v", j)
@@ -69,7 +69,7 @@ func TestReplayRefusesWhatIsNotDead(t *testing.T) {
 	up := newUpstream(t, nil)
 	c := startCaddy(t, simpleSite(up))
 	id := accepted(t, c.site+"/hooks", hook(1))
-	c.waitState(id, "delivered", 5*time.Second)
+	c.waitState(id, "delivered", patience)
 	const unknown = "01890000-0000-7000-8000-000000000000"
 	if status, given, reason := c.replay(unknown, false); status != http.StatusNotFound || given != unknown || reason == "" {
 		t.Errorf("an unknown job: %d %q %q, want 404 with its id and a reason", status, given, reason)
@@ -86,7 +86,7 @@ func TestReplayRefusesWhatIsNotDead(t *testing.T) {
 		if status, fresh, _ := c.replay(id, true); status != http.StatusOK {
 			t.Errorf("forced replay answered %d", status)
 		} else {
-			c.waitState(fresh, "delivered", 5*time.Second)
+			c.waitState(fresh, "delivered", patience)
 		}
 		if n := up.count(); n != want {
 			t.Errorf("the upstream has %d requests, want %d", n, want)
@@ -108,7 +108,7 @@ func TestCancelEndsAPendingJobOnly(t *testing.T) {
 		t.Error("cancel must be true once and false afterwards")
 	}
 	c.mustReload(c.caddyfile("", simpleSite(up)))
-	c.waitState(other, "delivered", 5*time.Second)
+	c.waitState(other, "delivered", patience)
 	if c.cancel(other) {
 		t.Error("a delivered job was cancelled")
 	}
@@ -130,7 +130,7 @@ func TestWithWorkersOffEventsAreTakenReplayedAndNotSent(t *testing.T) {
 	site := fmt.Sprintf("\tanvil /hooks demo {\n\t\tverify hmac %q\n\t\tdeliver %s {\n\t\t\tretry off\n\t\t}\n\t}", secret, up.addr())
 	c.start(c.caddyfile("", site))
 	id := accepted(t, c.site+"/hooks", hook(1))
-	c.waitState(id, "dead", 5*time.Second)
+	c.waitState(id, "dead", patience)
 	c.mustReload(c.caddyfile("\t\tworkers off", site))
 	status, fresh, _ := c.replay(id, false)
 	if status != http.StatusOK {
@@ -142,6 +142,6 @@ func TestWithWorkersOffEventsAreTakenReplayedAndNotSent(t *testing.T) {
 		t.Errorf("the copy is %s", state)
 	}
 	c.mustReload(c.caddyfile("", site))
-	up.wait(3, 5*time.Second)
-	c.waitState(fresh, "delivered", 5*time.Second)
+	up.wait(3, patience)
+	c.waitState(fresh, "delivered", patience)
 }

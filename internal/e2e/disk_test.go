@@ -55,7 +55,7 @@ func diskFull(t *testing.T, dir string, rest int64, conf string) {
 	for i := range 20 {
 		acked[accepted(t, c.site+"/hooks", hook(i))] = true
 	}
-	c.settled(10 * time.Second)
+	c.settled(patience)
 	ballast := fill(t, dir, rest)
 	pad := strings.Repeat("p", 8<<10)
 	var refusal response
@@ -64,7 +64,7 @@ func diskFull(t *testing.T, dir string, rest int64, conf string) {
 		n++
 		return post(t, c.site+"/hooks", fmt.Appendf(nil, `{"id":"evt_%d","pad":"%s"}`, n, pad))
 	}
-	waitFor(t, 30*time.Second, "an event being refused on the full disk", func() bool {
+	waitFor(t, patience, "an event being refused on the full disk", func() bool {
 		r := next()
 		if r.status == http.StatusAccepted {
 			acked[r.JobID] = true
@@ -88,7 +88,7 @@ func diskFull(t *testing.T, dir string, rest int64, conf string) {
 	case err != nil:
 		t.Fatalf("starting on the full disk: %v\n%s", err, c.log.tail(10))
 	default:
-		waitFor(t, 10*time.Second, "the full disk being noticed after a restart", func() bool {
+		waitFor(t, patience, "the full disk being noticed after a restart", func() bool {
 			r := next()
 			if r.status == http.StatusAccepted {
 				acked[r.JobID] = true
@@ -103,7 +103,7 @@ func diskFull(t *testing.T, dir string, rest int64, conf string) {
 		}
 		must(t, os.Remove(ballast))
 	}
-	waitFor(t, 15*time.Second, "events being accepted when space is back", func() bool {
+	waitFor(t, patience, "events being accepted when space is back", func() bool {
 		r := next()
 		if r.status == http.StatusAccepted {
 			acked[r.JobID] = true
@@ -111,7 +111,7 @@ func diskFull(t *testing.T, dir string, rest int64, conf string) {
 		}
 		return false
 	})
-	c.settled(20 * time.Second)
+	c.settled(patience)
 	hits := up.jobHits()
 	for id := range acked {
 		if hits[id] == 0 {
@@ -141,7 +141,7 @@ func TestTheServerRecoversByItselfWhenSpaceIsBack(t *testing.T) {
 	up := newUpstream(t, nil)
 	c := newInstance(t)
 	c.start(c.caddyfile("\t\tstore sqlite "+dir+"/anvil.db {\n\t\t\tmin_free 0\n\t\t}", simpleSite(up)+"\n\tanvil_health /ready"))
-	c.waitState(accepted(t, c.site+"/hooks", hook(0)), "delivered", 5*time.Second)
+	c.waitState(accepted(t, c.site+"/hooks", hook(0)), "delivered", patience)
 	ballast := fill(t, dir, 0)
 	n := 0
 	post8k := func() response {
@@ -149,7 +149,7 @@ func TestTheServerRecoversByItselfWhenSpaceIsBack(t *testing.T) {
 		return post(t, c.site+"/hooks", fmt.Appendf(nil, `{"id":"evt_%d","pad":"%s"}`, n, strings.Repeat("p", 8<<10)))
 	}
 	acked := []string{}
-	waitFor(t, 30*time.Second, "an event being refused on the full disk", func() bool {
+	waitFor(t, patience, "an event being refused on the full disk", func() bool {
 		r := post8k()
 		if r.status == http.StatusAccepted {
 			acked = append(acked, r.JobID)
@@ -157,12 +157,12 @@ func TestTheServerRecoversByItselfWhenSpaceIsBack(t *testing.T) {
 		return r.status == http.StatusServiceUnavailable && r.Error == "store_full"
 	})
 	must(t, os.Remove(ballast))
-	waitFor(t, 10*time.Second, "events being accepted when space is back", func() bool { return post8k().status == http.StatusAccepted })
-	waitFor(t, 5*time.Second, "readiness turning to 200", func() bool {
+	waitFor(t, patience, "events being accepted when space is back", func() bool { return post8k().status == http.StatusAccepted })
+	waitFor(t, patience, "readiness turning to 200", func() bool {
 		r, err := sendVia(client, http.MethodGet, c.site+"/ready", nil)
 		return err == nil && r.status == http.StatusOK
 	})
-	c.settled(20 * time.Second)
+	c.settled(patience)
 	hits := up.jobHits()
 	for _, id := range acked {
 		if hits[id] == 0 {
@@ -186,8 +186,8 @@ func TestASecondBacklogUsesTheSpaceOfTheFirst(t *testing.T) {
 			accepted(t, c.site+"/hooks", fmt.Appendf(nil, `{"id":"evt_%d","pad":"%s"}`, first+i, strings.Repeat("p", 8<<10)))
 		}
 		c.mustReload(conf("on"))
-		up.wait(first+n, 60*time.Second)
-		waitFor(t, 60*time.Second, "retention taking the backlog", func() bool {
+		up.wait(first+n, 2*time.Minute)
+		waitFor(t, 2*time.Minute, "retention taking the backlog", func() bool {
 			states, _ := c.stats()
 			return states["pending"]+states["running"]+states["delivered"] == 0
 		})

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 )
 
 func githubSite(u *upstream) string {
@@ -36,7 +35,7 @@ func TestGitHubsOwnPayloadsArriveByteForByte(t *testing.T) {
 		if err != nil || r.status != http.StatusAccepted {
 			t.Fatalf("%s: got %d %s %v", name, r.status, r.body, err)
 		}
-		h := up.wait(i+1, 5*time.Second)[i]
+		h := up.wait(i+1, patience)[i]
 		if !bytes.Equal(h.body, body) {
 			t.Errorf("%s: the upstream got other bytes", name)
 		}
@@ -82,7 +81,7 @@ func TestGitHubsDocumentedVectorIsAcceptedAndItsForgeryIsNot(t *testing.T) {
 	if err != nil || r.status != http.StatusAccepted {
 		t.Fatalf("got %d %s %v", r.status, r.body, err)
 	}
-	up.wait(1, 5*time.Second)
+	up.wait(1, patience)
 }
 
 func TestAFormEncodedGitHubWebhookKeepsItsBytesAndType(t *testing.T) {
@@ -95,7 +94,7 @@ func TestAFormEncodedGitHubWebhookKeepsItsBytesAndType(t *testing.T) {
 	if err != nil || r.status != http.StatusAccepted {
 		t.Fatalf("got %d %s %v", r.status, r.body, err)
 	}
-	h := up.wait(1, 5*time.Second)[0]
+	h := up.wait(1, patience)[0]
 	if !bytes.Equal(h.body, body) || h.header("Content-Type") != "application/x-www-form-urlencoded" {
 		t.Errorf("the upstream got %q of type %q", h.body, h.header("Content-Type"))
 	}
@@ -121,7 +120,7 @@ func TestAFreshDeliveryIDDoesNotMakeACapturedRequestNew(t *testing.T) {
 			t.Errorf("copy %d: got job %s replayed %v, want job %s", i, r.JobID, r.Replayed, first)
 		}
 	}
-	c.settled(5 * time.Second)
+	c.settled(patience)
 	if n := up.count(); n != 1 {
 		t.Errorf("the upstream has %d requests, want 1", n)
 	}

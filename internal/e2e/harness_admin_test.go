@@ -52,7 +52,7 @@ type storedEvent struct {
 }
 
 // adminClient keeps no connections: each reload replaces the admin server.
-var adminClient = &http.Client{Timeout: 15 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+var adminClient = &http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableKeepAlives: true}}
 
 // call asks the admin API and returns status and body.
 func (c *instance) call(method, path, body string) (int, string) {

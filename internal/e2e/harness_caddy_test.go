@@ -3,11 +3,9 @@ package e2e
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -103,14 +101,14 @@ func (c *instance) storePath() string {
 // start runs the server and returns when it serves.
 func (c *instance) start(caddyfile string) {
 	c.t.Helper()
-	for tries := 1; ; tries++ {
+	for until := time.Now().Add(patience); ; {
 		from := c.log.len()
 		err := c.tryStart(caddyfile)
 		switch {
 		case err == nil:
 			return
 		// A process that is just being started holds copies of all sockets for a moment, closed ones too.
-		case tries == 5 || !c.log.hasSince(from, syscall.EADDRINUSE.Error()):
+		case time.Now().After(until) || !c.log.hasSince(from, syscall.EADDRINUSE.Error()):
 			c.t.Fatalf("starting caddy: %v\n%s", err, c.log.tail(30))
 		}
 	}
@@ -119,6 +117,7 @@ func (c *instance) start(caddyfile string) {
 // tryStart returns an error when the process ends instead of serving.
 func (c *instance) tryStart(caddyfile string) error {
 	c.t.Helper()
+	client.CloseIdleConnections() // those to a process before this one are dead, and who sends first would learn it
 	path := c.write("Caddyfile", caddyfile)
 	from := c.log.len()
 	c.cmd = c.command("run", "--config", path, "--adapter", "caddyfile")
@@ -136,7 +135,7 @@ func (c *instance) tryStart(caddyfile string) error {
 		c.log.fill(stderr)
 		_ = c.cmd.Wait() // a killed process is no failure here
 	}()
-	timeout := time.After(30 * time.Second)
+	timeout := time.After(time.Minute) // more than a configuration waits for its store
 	for {
 		changed := c.log.changed()
 		if c.log.hasSince(from, "serving initial configuration") {
@@ -148,7 +147,7 @@ func (c *instance) tryStart(caddyfile string) error {
 			return errors.New("the process ended")
 		case <-timeout:
 			c.kill9()
-			return errors.New("it does not serve after 30s")
+			return errors.New("it does not serve after a minute")
 		}
 	}
 }
@@ -186,39 +185,9 @@ func (c *instance) term() {
 	c.signalTerm()
 	select {
 	case <-c.done:
-	case <-time.After(30 * time.Second):
-		c.t.Error("the server did not end within 30s of SIGTERM")
+	case <-time.After(time.Minute):
+		c.t.Error("the server did not end within a minute of SIGTERM")
 		c.kill9()
-	}
-}
-
-// reload hands the running server a new Caddyfile, as `caddy reload` does.
-func (c *instance) reload(caddyfile string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.admin+"/load", strings.NewReader(caddyfile))
-	if err != nil {
-		return err
-	}
-	req.Header.Set("Content-Type", "text/caddyfile")
-	// /load closes the admin server that answers it; a kept connection would be a dead one.
-	req.Close = true
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return err
-	}
-	defer res.Body.Close()
-	text, _ := io.ReadAll(res.Body)
-	if res.StatusCode != http.StatusOK {
-		return fmt.Errorf("status %d: %s", res.StatusCode, text)
-	}
-	return nil
-}
-
-func (c *instance) mustReload(caddyfile string) {
-	c.t.Helper()
-	if err := c.reload(caddyfile); err != nil {
-		c.t.Fatalf("reloading: %v", err)
 	}
 }
 
@@ -270,7 +239,7 @@ func (c *instance) goroutines() int {
 // an upstream, before the line about it is here.
 func (c *instance) logged(parts ...string) (line string) {
 	c.t.Helper()
-	waitFor(c.t, 10*time.Second, fmt.Sprintf("a log line with %q", parts), func() bool {
+	waitFor(c.t, patience, fmt.Sprintf("a log line with %q", parts), func() bool {
 		var found bool
 		line, found = c.log.find(parts...)
 		return found

@@ -22,7 +22,7 @@ const (
 
 // client sends as providers do: kept connections, no redirects of interest, and never for ever.
 var client = &http.Client{
-	Timeout:   20 * time.Second,
+	Timeout:   time.Minute,
 	Transport: &http.Transport{MaxIdleConnsPerHost: 100, DisableCompression: true},
 }
 
@@ -109,13 +109,16 @@ func accepted(t testing.TB, url string, body []byte, header ...string) string {
 // hook is a small unique body.
 func hook(i int) []byte { return fmt.Appendf(nil, `{"id":"evt_%d"}`, i) }
 
-// dial opens a raw connection to a base URL, for requests that no HTTP client would make.
+// dial opens a raw connection to a base URL, for requests that no HTTP client would make. It lasts a minute.
 func dial(t testing.TB, base string) net.Conn {
 	t.Helper()
-	c, err := net.DialTimeout("tcp", base[len("http://"):], 5*time.Second)
+	c, err := net.DialTimeout("tcp", base[len("http://"):], patience)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
+	if err := c.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
 	return c
 }

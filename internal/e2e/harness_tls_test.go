@@ -88,7 +88,7 @@ func newSenders(t testing.TB, c *instance, roots *x509.CertPool) []*sender {
 		}
 		choose(transport.Protocols)
 		t.Cleanup(transport.CloseIdleConnections)
-		return &sender{proto, &http.Client{Timeout: 20 * time.Second, Transport: transport}, conns}
+		return &sender{proto, &http.Client{Timeout: time.Minute, Transport: transport}, conns}
 	}
 	conns := new(atomic.Int32)
 	transport := &http3.Transport{
@@ -102,7 +102,7 @@ func newSenders(t testing.TB, c *instance, roots *x509.CertPool) []*sender {
 	return []*sender{
 		overTCP("HTTP/1.1", func(p *http.Protocols) { p.SetHTTP1(true) }),
 		overTCP("HTTP/2.0", func(p *http.Protocols) { p.SetHTTP2(true) }),
-		{"HTTP/3.0", &http.Client{Timeout: 20 * time.Second, Transport: transport}, conns},
+		{"HTTP/3.0", &http.Client{Timeout: time.Minute, Transport: transport}, conns},
 	}
 }
 

@@ -84,9 +84,9 @@ func newUpstreamAt(t testing.TB, port int) *upstream {
 	t.Helper()
 	var ln net.Listener
 	// A process that is just being started holds copies of all sockets for a moment, closed ones too.
-	waitFor(t, 5*time.Second, "the port being free", func() (free bool) {
+	waitFor(t, patience, "the port being free", func() (free bool) {
 		var err error
-		ln, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		ln, err = listenOn(port)
 		return err == nil
 	})
 	return newUpstreamOn(t, ln, nil)

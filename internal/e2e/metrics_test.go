@@ -28,7 +28,12 @@ func TestMetricsCountWhatHappened(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	c.settled(5 * time.Second)
+	c.settled(patience)
+	// A death is counted when it is written, which the store shows a moment before.
+	waitFor(t, patience, "the death being counted", func() bool {
+		dead, _ := c.metric("caddy_anvil_dead_total")
+		return dead >= 1
+	})
 	text := c.get("/metrics")
 	for _, name := range []string{
 		"caddy_anvil_requests_total", "caddy_anvil_accept_duration_seconds", "caddy_anvil_jobs",
@@ -70,7 +75,7 @@ func TestSeriesAreBoundedByTheConfiguration(t *testing.T) {
 		}
 	}
 	one(0)
-	c.settled(5 * time.Second)
+	c.settled(patience)
 	before := series()
 	var wg sync.WaitGroup
 	for w := range 8 {
@@ -81,7 +86,7 @@ func TestSeriesAreBoundedByTheConfiguration(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	c.settled(60 * time.Second)
+	c.settled(3 * time.Minute)
 	// Attempt classes and states that had not happened before may add a few.
 	if after := series(); after > before+10 {
 		t.Errorf("%d series before, %d after 5000 event types", before, after)
@@ -93,7 +98,7 @@ func TestSeriesOfARemovedEndpointGo(t *testing.T) {
 	up := newUpstream(t, nil)
 	c := newInstance(t)
 	c.start(c.caddyfile("\t\tqueue extra {\n\t\t\tconcurrency 2\n\t\t}", strings.Replace(simpleSite(up), "\t\tdeliver", "\t\tqueue extra\n\t\tdeliver", 1)))
-	c.waitState(accepted(t, c.site+"/hooks", hook(1)), "delivered", 5*time.Second)
+	c.waitState(accepted(t, c.site+"/hooks", hook(1)), "delivered", patience)
 	if _, ok := c.metric("caddy_anvil_oldest_pending_seconds", `queue="extra"`); !ok {
 		t.Error("a configured queue has no gauge")
 	}

@@ -41,20 +41,21 @@ func TestSecretsAndBodiesStayOutOfLogsConfigAndAnswers(t *testing.T) {
 	if got := try(body, sign(hidden, body)); got != http.StatusAccepted {
 		t.Fatalf("a good one got %d", got)
 	}
-	text, _ := exchange(t, c, 5*time.Second, c.rawPost(1<<20, "X-Signature: sha256=canary-signature", "Authorization: Bearer canary-authorization")+"canary-large")
+	text, _ := exchange(t, c, c.rawPost(1<<20, "X-Signature: sha256=canary-signature", "Authorization: Bearer canary-authorization")+"canary-large")
 	if !strings.HasPrefix(text, "HTTP/1.1 413 ") {
 		t.Errorf("a large one got %q", text)
 	}
 	said.WriteString(text)
-	dead := up.wait(2, 5*time.Second)[0].jobID()
+	dead := up.wait(2, patience)[0].jobID()
 	good := []byte(`{"good":"canary-body@example.org"}`)
 	if got := try(good, sign(hidden, good)); got != http.StatusAccepted {
 		t.Errorf("another good one got %d", got)
 	}
-	for _, h := range up.wait(3, 5*time.Second) {
-		c.waitState(h.jobID(), map[bool]string{true: "dead", false: "delivered"}[h.jobID() == dead], 5*time.Second)
+	for _, h := range up.wait(3, patience) {
+		c.waitState(h.jobID(), map[bool]string{true: "dead", false: "delivered"}[h.jobID() == dead], patience)
 	}
-	j := c.waitState(dead, "dead", 5*time.Second)
+	j := c.waitState(dead, "dead", patience)
+	c.logged("job is dead", dead)
 
 	event := c.get("/anvil/events/" + j.EventID)
 	for _, canary := range []string{"canary-authorization", "canary-proxy", "canary-cookie", hidden} {
@@ -102,9 +103,9 @@ func TestATokenInTheAddressStaysOutOfTheLogAndTheLedger(t *testing.T) {
 			t.Errorf("%s got %d %s %v, want %d", query, r.status, r.body, err, want)
 		}
 	}
-	id := up.wait(2, 5*time.Second)[0].jobID()
-	j := c.waitState(id, "dead", 5*time.Second)
-	waitFor(t, 5*time.Second, "both refusals and the death in the log", func() bool {
+	id := up.wait(2, patience)[0].jobID()
+	j := c.waitState(id, "dead", patience)
+	waitFor(t, patience, "both refusals and the death in the log", func() bool {
 		_, died := c.log.find("job is dead", id)
 		return died && c.log.count("refused webhook") == 2
 	})
@@ -159,13 +160,15 @@ func TestManyFailedAttemptsDoNotFloodTheLog(t *testing.T) {
 	t.Parallel()
 	up := newUpstream(t, statuses(500))
 	c := startCaddy(t, fmt.Sprintf("\tanvil /hooks demo {\n\t\tverify hmac %q\n\t\tdeliver %s {\n\t\t\tretry 1ms 1ms 1ms 1ms 1ms 1ms 1ms 1ms 1ms 30d\n\t\t}\n\t}", secret, up.addr()))
-	before := c.wholeLog().len()
+	start, before := time.Now(), c.wholeLog().len()
 	for i := range 200 {
 		accepted(t, c.site+"/hooks", hook(i))
 	}
-	up.wait(2000, 30*time.Second)
-	if lines := c.wholeLog().len() - before; lines == 0 || lines > 400 {
-		t.Errorf("2000 failed attempts made %d log lines", lines)
+	up.wait(2000, 2*time.Minute)
+	lines, seconds := c.wholeLog().len()-before, int(time.Since(start).Seconds())
+	// Twenty in each second that began, and few of other things.
+	if most := 20*(seconds+2) + 100; lines == 0 || lines > most {
+		t.Errorf("2000 failed attempts in %d seconds made %d log lines, want at most %d", seconds, lines, most)
 	}
 }
 
@@ -183,7 +186,7 @@ func TestTheStartIsLoggedByOneLinePerSource(t *testing.T) {
 	if err != nil || r.status != http.StatusAccepted {
 		t.Fatalf("an unsigned one at an open source: %d %s %v", r.status, r.body, err)
 	}
-	if h := up.wait(1, 5*time.Second)[0]; h.header("Anvil-Verified") != "false" {
+	if h := up.wait(1, patience)[0]; h.header("Anvil-Verified") != "false" {
 		t.Errorf("Anvil-Verified is %q", h.header("Anvil-Verified"))
 	}
 }

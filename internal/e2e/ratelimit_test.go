@@ -81,6 +81,6 @@ func TestAFullQueueSaysSoAndTakesWorkAgainWhenItDrains(t *testing.T) {
 		t.Errorf("a duplicate at a full queue got %d %s, want its 202", r.status, r.body)
 	}
 	c.mustReload(conf("on"))
-	c.settled(5 * 1e9)
+	c.settled(patience)
 	accepted(t, c.site+"/hooks", hook(3))
 }

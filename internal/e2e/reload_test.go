@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -20,9 +21,10 @@ func TestReloadsUnderLoadLoseNothingAndSendNothingTwice(t *testing.T) {
 	l := startLoad(c.site+"/hooks", 4, 20*time.Millisecond)
 	// The base line counts a configuration that has seen a reload, not a process that has just begun.
 	var baseFiles, baseGoroutines int
+	var times []time.Duration
 	for i := 1; i <= 20; i++ {
 		seen := l.count() + 10
-		waitFor(t, 10*time.Second, "events being acknowledged between reloads", func() bool { return l.count() >= seen })
+		waitFor(t, patience, "events being acknowledged between reloads", func() bool { return l.count() >= seen })
 		start := time.Now()
 		if i == 7 {
 			if err := c.reload(c.caddyfile("", "\tanvil demo {\n\t\tverfy hmac x\n\t}")); err == nil {
@@ -31,9 +33,7 @@ func TestReloadsUnderLoadLoseNothingAndSendNothingTwice(t *testing.T) {
 			continue
 		}
 		c.mustReload(conf(i))
-		if took := time.Since(start); took > 5*time.Second {
-			t.Errorf("reload %d took %s", i, took)
-		}
+		times = append(times, time.Since(start))
 		if i == 4 {
 			client.CloseIdleConnections()
 			baseFiles, _ = c.openFiles("")
@@ -41,7 +41,11 @@ func TestReloadsUnderLoadLoseNothingAndSendNothingTwice(t *testing.T) {
 		}
 	}
 	acked := l.stop()
-	c.settled(20 * time.Second)
+	slices.Sort(times)
+	if median := times[len(times)/2]; median > 5*time.Second { // a busy machine may delay some
+		t.Errorf("half of the reloads took %s and more", median)
+	}
+	c.settled(patience)
 	for status, n := range l.refused {
 		t.Errorf("%d requests were refused with status %d", n, status)
 	}
@@ -57,7 +61,7 @@ func TestReloadsUnderLoadLoseNothingAndSendNothingTwice(t *testing.T) {
 		t.Errorf("%d events stored, %d arrived", events, len(hits))
 	}
 	client.CloseIdleConnections()
-	waitFor(t, 15*time.Second, fmt.Sprintf("goroutines and files falling back to %d and %d", baseGoroutines, baseFiles), func() bool {
+	waitFor(t, time.Minute, fmt.Sprintf("goroutines and files falling back to %d and %d", baseGoroutines, baseFiles), func() bool {
 		files, _ := c.openFiles("")
 		return files <= baseFiles+10 && c.goroutines() <= baseGoroutines+10
 	})
@@ -72,15 +76,16 @@ func TestAChangedUpstreamServesWhatIsAlreadyQueued(t *testing.T) {
 	c := newInstance(t)
 	c.start(c.caddyfile("", simpleSite(down)))
 	id := accepted(t, c.site+"/hooks", hook(1))
-	down.wait(1, 5*time.Second)
+	down.wait(1, patience)
 	c.mustReload(c.caddyfile("", simpleSite(fixed)))
-	h := fixed.wait(1, 10*time.Second)[0]
+	before := down.count()
+	h := fixed.wait(1, time.Minute)[0]
 	if h.jobID() != id || string(h.body) != string(hook(1)) || h.header("X-Signature") != sign(secret, hook(1)) {
 		t.Errorf("the new upstream got job %s, body %q", h.jobID(), h.body)
 	}
-	c.waitState(id, "delivered", 5*time.Second)
-	if n := down.count(); n > 2 {
-		t.Errorf("the old upstream has %d requests", n)
+	c.waitState(id, "delivered", patience)
+	if n := down.count(); n > before+1 { // one attempt may have been on its way
+		t.Errorf("the old upstream got %d requests after the reload", n-before)
 	}
 }
 
@@ -108,7 +113,7 @@ func TestARejectedReloadLeavesTheOldOneAtWork(t *testing.T) {
 		}
 	}
 	id := accepted(t, c.site+"/hooks", hook(1))
-	c.waitState(id, "delivered", 5*time.Second)
+	c.waitState(id, "delivered", patience)
 	if status, text := c.call(http.MethodGet, "/anvil/stats", ""); status != http.StatusOK {
 		t.Errorf("the admin API answers %d %s after rejected reloads", status, text)
 	}
@@ -122,13 +127,13 @@ func TestAReloadNeitherWaitsForADeliveryNorRepeatsIt(t *testing.T) {
 	c := newInstance(t)
 	c.start(c.caddyfile("", simpleSite(up)))
 	id := accepted(t, c.site+"/hooks", hook(1))
-	up.wait(1, 5*time.Second)
+	up.wait(1, patience)
 	c.mustReload(c.caddyfile("", "\theader X-Load 2\n"+simpleSite(up)))
 	if j := c.job(id); j.State != "running" || len(j.Ledger) != 0 {
 		t.Errorf("after the reload the job is %s with %d rows; the delivery must go on beside it", j.State, len(j.Ledger))
 	}
 	open()
-	j := c.waitState(id, "delivered", 10*time.Second)
+	j := c.waitState(id, "delivered", patience)
 	if up.count() != 1 || len(j.Ledger) != 1 {
 		t.Errorf("the upstream has %d requests and the ledger %d rows, want one each", up.count(), len(j.Ledger))
 	}
@@ -142,14 +147,14 @@ func TestStoresCanBeChangedByReloadAndBack(t *testing.T) {
 	second := c.caddyfile("\t\tstore sqlite "+c.dir+"/second.db", simpleSite(up))
 	c.start(first)
 	id := accepted(t, c.site+"/hooks", hook(1))
-	c.waitState(id, "delivered", 5*time.Second)
+	c.waitState(id, "delivered", patience)
 	for _, conf := range []string{second, first, second, first} {
 		c.mustReload(conf)
 	}
 	if r := post(t, c.site+"/hooks", hook(1)); !r.Replayed || r.JobID != id {
 		t.Errorf("back on the first store: got %s, want a duplicate of %s", r.body, id)
 	}
-	waitFor(t, 10*time.Second, "the other store being closed", func() bool {
+	waitFor(t, patience, "the other store being closed", func() bool {
 		_, handles := c.openFiles("second.db")
 		return handles == 0
 	})
@@ -186,10 +191,9 @@ func TestReloadsBesideScrapersBlockNobody(t *testing.T) {
 	}
 	for i := range 20 {
 		c.mustReload(c.caddyfile("", fmt.Sprintf("\theader X-Load %d\n%s", i+1, simpleSite(up))))
-		client.CloseIdleConnections() // or the sender meets the old server's closing connection
 		accepted(t, c.site+"/hooks", hook(i))
 	}
 	close(quit)
 	wg.Wait()
-	c.settled(5 * time.Second)
+	c.settled(patience)
 }

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"sync/atomic"
 	"testing"
-	"time"
 )
 
 func TestAReplayGoesToTheQueueAndEndpointOfItsDeadJob(t *testing.T) {
@@ -42,7 +41,7 @@ func TestAReplayGoesToTheQueueAndEndpointOfItsDeadJob(t *testing.T) {
 	for i, path := range []string{"/a", "/b", "/c"} {
 		accepted(t, c.site+path, hook(i))
 	}
-	waitFor(t, 10*time.Second, "all four jobs being dead", func() bool { return len(c.jobs("state=dead")) == len(routes) })
+	waitFor(t, patience, "all four jobs being dead", func() bool { return len(c.jobs("state=dead")) == len(routes) })
 	if got := len(c.jobs("state=dead&queue=billing")); got != 3 {
 		t.Errorf("%d dead jobs in the queue billing, want 3", got)
 	}
@@ -54,7 +53,7 @@ func TestAReplayGoesToTheQueueAndEndpointOfItsDeadJob(t *testing.T) {
 		if status != http.StatusOK {
 			t.Fatalf("%s: replay answered %d %s", old.Endpoint, status, reason)
 		}
-		j := c.waitState(fresh, "delivered", 5*time.Second)
+		j := c.waitState(fresh, "delivered", patience)
 		if j.Queue != want.queue || j.Endpoint != old.Endpoint || j.Source != old.Source {
 			t.Errorf("the copy of %s in %s is in %s for %s", old.Endpoint, old.Queue, j.Queue, j.Endpoint)
 		}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,15 +17,17 @@ import (
 
 // sdkLine is a line of testdata/sdk/app.mjs, which tells what it is for.
 type sdkLine struct {
-	Port      int
-	Providers []struct {
-		ID, Secret, Private string
-		Signs               bool
-	}
+	Port                  int
+	Providers             []sdkProvider
 	Sent, Forged, Arrived string
 	Status                int
 	Job, Error            string
 	Genuine, Done         bool
+}
+
+type sdkProvider struct {
+	ID, Secret, Private string
+	Signs               bool
 }
 
 // installSDKs installs what the lock file names into a folder of its own, or skips the test, see lacks.
@@ -79,7 +82,7 @@ func TestTheSDKsOfProvidersAgreeWithUs(t *testing.T) {
 	if _, err := fmt.Fprintf(say, "{\"site\":%q}\n", c.site); err != nil {
 		t.Fatal(err)
 	}
-	accepted, forged, arrived := 0, 0, map[string]bool{}
+	accepted, forged, late, arrived := 0, 0, 0, map[string]bool{}
 	for done := false; !done || len(arrived) < len(want); {
 		switch l := nextLine(t, lines); {
 		case l.Done:
@@ -97,7 +100,13 @@ func TestTheSDKsOfProvidersAgreeWithUs(t *testing.T) {
 			}
 		case l.Arrived != "":
 			arrived[l.Job] = true
-			if !l.Genuine {
+			switch {
+			case l.Genuine:
+			case l.Arrived == "paddle" && late < 5: // what is five seconds old by now, its SDK does not take
+				late++
+				i := slices.IndexFunc(hello.Providers, func(p sdkProvider) bool { return p.ID == l.Arrived })
+				want[c.sendSigned(l.Arrived, hello.Providers[i].Secret, "")] = true
+			default:
 				t.Errorf("%s: its SDK does not take what was delivered for genuine: %s", l.Arrived, l.Error)
 			}
 		}

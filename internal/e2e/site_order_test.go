@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 )
 
 // The hook's path stands beside the user's application in each of these sites.
@@ -33,13 +32,13 @@ func TestHooksArriveBesideOtherHandlersOfTheSite(t *testing.T) {
 			c.write("www/index.html", "the application")
 			c.start(c.caddyfile("", simpleSite(up)+"\n"+strings.ReplaceAll(around, "{ROOT}", root)))
 			accepted(t, c.site+"/hooks", hook(1))
-			up.wait(1, 5*time.Second)
+			up.wait(1, patience)
 			// A refusal is ours to word, whatever the site does with errors.
 			r, err := send(c.site+"/hooks", hook(1), "X-Signature", "sha256=00")
 			if err != nil || r.status != http.StatusUnauthorized || r.Error != "invalid_signature" {
 				t.Errorf("a forged one got %d %s %v", r.status, r.body, err)
 			}
-			text, _ := exchange(t, c, 5*time.Second, c.rawPost(300<<10, "X-Signature: sha256=00"))
+			text, _ := exchange(t, c, c.rawPost(300<<10, "X-Signature: sha256=00"))
 			if !strings.HasPrefix(text, "HTTP/1.1 413 ") || !strings.Contains(text, "body_too_large") {
 				t.Errorf("a large one got %q", text)
 			}
@@ -52,7 +51,7 @@ func TestTheStoredPathIsTheOneBeforeARewrite(t *testing.T) {
 	up := newUpstream(t, nil)
 	c := startCaddy(t, "\trewrite /public/* /hooks?rewritten=1\n"+simpleSite(up))
 	accepted(t, c.site+"/public/a%20b?x=1", hook(1))
-	if h := up.wait(1, 5*time.Second)[0]; h.uri() != "/public/a%20b?x=1" {
+	if h := up.wait(1, patience)[0]; h.uri() != "/public/a%20b?x=1" {
 		t.Errorf("the upstream got %q, want the path and query as sent", h.uri())
 	}
 }
@@ -65,7 +64,7 @@ func TestTheAnswerCanBeWordedByTheSource(t *testing.T) {
 	if r.status != http.StatusOK || string(r.body) != "[accepted]" || r.header.Get("Anvil-Job-Id") == "" {
 		t.Errorf("got %d %s %v", r.status, r.body, r.header)
 	}
-	up.wait(1, 5*time.Second)
+	up.wait(1, patience)
 }
 
 func TestOneSourceOnTwoAddressesIsOneSource(t *testing.T) {
@@ -86,5 +85,5 @@ func TestAGlobalSourceServesADirectiveWithoutBlock(t *testing.T) {
 	up := newUpstream(t, nil)
 	c := newInstance(t)
 	c.start(c.caddyfile(fmt.Sprintf("\t\tsource demo {\n\t\t\tverify hmac %q\n\t\t\tdeliver %s\n\t\t}", secret, up.addr()), "\tanvil demo"))
-	c.waitState(accepted(t, c.site, hook(1)), "delivered", 5*time.Second)
+	c.waitState(accepted(t, c.site, hook(1)), "delivered", patience)
 }

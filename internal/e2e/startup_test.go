@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 )
 
 func TestValidateBesideTheRunningServerSucceeds(t *testing.T) {
@@ -45,7 +44,7 @@ func TestASecondServerOnTheSameStoreIsTurnedAwayClearly(t *testing.T) {
 		t.Fatal("a second server opened the same store")
 	}
 	second.logged(first.dir+"/anvil.db", "locked")
-	first.waitState(accepted(t, first.site+"/hooks", hook(1)), "delivered", 5*time.Second)
+	first.waitState(accepted(t, first.site+"/hooks", hook(1)), "delivered", patience)
 }
 
 func TestAStoreThatCannotBeOpenedIsAClearError(t *testing.T) {

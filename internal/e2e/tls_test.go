@@ -14,7 +14,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 )
 
 func TestAWebhookOverTLSIsDeliveredOnceByEveryVersionOfHTTP(t *testing.T) {
@@ -24,7 +23,7 @@ func TestAWebhookOverTLSIsDeliveredOnceByEveryVersionOfHTTP(t *testing.T) {
 	const uri = "/hooks?x=%2F&b=1&a=2+%27"
 	for i, s := range senders {
 		id := s.accepted(t, c.site+uri, hook(i))
-		h := up.wait(i+1, 5*time.Second)[i]
+		h := up.wait(i+1, patience)[i]
 		host := strings.TrimPrefix(c.site, "https://")
 		if h.jobID() != id || h.uri() != uri || !bytes.Equal(h.body, hook(i)) || h.header("X-Forwarded-Proto") != "https" || h.header("X-Forwarded-Host") != host {
 			t.Errorf("%s: delivered %q %q %q", s.proto, h.line, h.lines, h.body)
@@ -33,7 +32,7 @@ func TestAWebhookOverTLSIsDeliveredOnceByEveryVersionOfHTTP(t *testing.T) {
 			t.Errorf("%s: stored as sent to %s://%s%s", s.proto, e.Scheme, e.Host, e.URI)
 		}
 	}
-	c.settled(5 * time.Second)
+	c.settled(patience)
 	if n := up.count(); n != len(senders) {
 		t.Errorf("%d deliveries of %d webhooks", n, len(senders))
 	}
@@ -51,7 +50,7 @@ func TestACopyOverAnotherVersionOfHTTPIsADuplicate(t *testing.T) {
 			}
 		}
 	}
-	c.settled(5 * time.Second)
+	c.settled(patience)
 	noneTwice(t, up)
 }
 
@@ -90,7 +89,7 @@ func TestASignedURLIsTheOneThatTheProviderHas(t *testing.T) {
 			}
 		}
 	}
-	c.settled(5 * time.Second)
+	c.settled(patience)
 	if n := up.count(); n != 2*len(senders) {
 		t.Errorf("%d deliveries, want %d", n, 2*len(senders))
 	}
@@ -129,7 +128,7 @@ func TestABodyThatIsResetInTheMiddleIsNotStored(t *testing.T) {
 				t.Errorf("%s, length %d: answered %d %s", s.proto, length, r.status, r.body)
 			}
 			resets++
-			waitFor(t, 5*time.Second, s.proto+" being refused", func() bool {
+			waitFor(t, patience, s.proto+" being refused", func() bool {
 				n, _ := c.metric("caddy_anvil_requests_total", `outcome="refused"`, `reason="body_incomplete"`)
 				return int(n) == resets
 			})
@@ -137,7 +136,7 @@ func TestABodyThatIsResetInTheMiddleIsNotStored(t *testing.T) {
 		s.accepted(t, c.site+"/hooks", hook(i))
 		s.sameConnection(t)
 	}
-	c.settled(5 * time.Second)
+	c.settled(patience)
 	if events, hits := len(c.events("")), up.count(); events != len(senders) || hits != len(senders) {
 		t.Errorf("%d events stored and %d delivered, want the %d whole ones", events, hits, len(senders))
 	}
@@ -179,7 +178,7 @@ func TestAResetAfterTheBodyLosesNothingAndIsNoError(t *testing.T) {
 			}
 		}
 	}
-	c.settled(10 * time.Second)
+	c.settled(patience)
 	if events, hits := len(c.events("")), up.count(); events != n || hits != n {
 		t.Errorf("%d events stored and %d delivered, want %d", events, hits, n)
 	}
@@ -216,12 +215,13 @@ func TestABodyOverTheLimitIsRefusedAndTheConnectionGoesOn(t *testing.T) {
 func TestAStalledBodyIsRefusedAndTheConnectionGoesOn(t *testing.T) {
 	t.Parallel()
 	up := newUpstream(t, nil)
-	c, senders := startTLS(t, fmt.Sprintf("\tanvil /hooks demo {\n\t\tverify hmac %q\n\t\tread_timeout 1s\n\t\tdeliver %s\n\t}", secret, up.addr()))
+	c, senders := startTLS(t, simpleSite(up)+
+		fmt.Sprintf("\n\tanvil /stalled stalled {\n\t\tverify hmac %q\n\t\tread_timeout 1s\n\t\tdeliver %s\n\t}", secret, up.addr()))
 	for i, s := range senders {
 		for _, length := range []int64{-1, 100} {
 			body, end := io.Pipe()
 			go func() { _, _ = io.WriteString(end, "ten bytes.") }() // and the rest never comes
-			r, err := s.send(t.Context(), c.site+"/hooks", body, length, "X-Signature", sign(secret, []byte("ten bytes.")))
+			r, err := s.send(t.Context(), c.site+"/stalled", body, length, "X-Signature", sign(secret, []byte("ten bytes.")))
 			end.Close()
 			if err != nil || r.status != http.StatusRequestTimeout || r.Error != "body_timeout" {
 				t.Errorf("%s, length %d: got %d %s %v, want 408", s.proto, length, r.status, r.body, err)
@@ -265,8 +265,8 @@ func TestAHundredStreamsOfAConnectionAreAllAnswered(t *testing.T) {
 		answered.Wait()
 		s.sameConnection(t)
 	}
-	up.wait(2*streams+2, 20*time.Second)
-	c.settled(10 * time.Second)
+	up.wait(2*streams+2, patience)
+	c.settled(patience)
 	noneTwice(t, up)
 }
 
@@ -288,5 +288,5 @@ func TestExpectContinueSparesABodyThatIsTooLargeAndAsksForAGoodOne(t *testing.T)
 			t.Errorf("%s: got %d %s %v, asked for the body %v; want 202 after it", s.proto, r.status, r.body, err, asked)
 		}
 	}
-	up.wait(2, 5*time.Second)
+	up.wait(2, patience)
 }

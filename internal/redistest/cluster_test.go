@@ -69,7 +69,7 @@ func TestAReplicaTakesOverFromAKilledClusterMaster(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := c.MasterOf("k")
-	first.Do("WAIT", 1, 5000)
+	awaitReplicas(t, first, 1)
 	c.MoveSlot(t, "elsewhere", otherMaster(c, "elsewhere"))
 	first.Kill()
 	if !poll(failoverTimeout, func() bool { return c.MasterOf("k") != first }) {

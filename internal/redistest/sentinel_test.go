@@ -3,7 +3,6 @@ package redistest
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -16,7 +15,7 @@ func TestSentinelsPromoteAReplicaWhenTheMasterIsKilled(t *testing.T) {
 		t.Fatalf("the sentinels name %s as the first master", first.Addr())
 	}
 	first.Do("SET", "k", "v")
-	first.Do("WAIT", 2, 5000)
+	awaitReplicas(t, first, 2)
 	first.Kill()
 	second := g.WaitFailover(first)
 	if got := second.Do("GET", "k"); got != "v" {
@@ -39,7 +38,7 @@ func TestAClientFindsTheMasterWithBothPasswords(t *testing.T) {
 		MasterName: g.MasterName(), SentinelAddrs: g.Addrs(), SentinelPassword: "of the sentinels", Password: "of redis",
 	})
 	defer c.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
 	defer cancel()
 	if err := c.Set(ctx, "k", "v", 0).Err(); err != nil {
 		t.Fatal(err)

@@ -102,8 +102,17 @@ func TestAReplicaFollowsAMasterWithAPassword(t *testing.T) {
 	s := Start(t, "--requirepass", "hidden")
 	r := StartReplica(t, s)
 	s.Do("SET", "k", "v")
-	if !poll(5*time.Second, func() bool { return r.Do("GET", "k") == "v" }) {
+	if !poll(startTimeout, func() bool { return r.Do("GET", "k") == "v" }) {
 		t.Error("the replica does not have the key")
+	}
+}
+
+// awaitReplicas waits until so many replicas have all that was written.
+func awaitReplicas(t *testing.T, s *Server, n int) {
+	t.Helper()
+	// Redis answers earlier than the client gives up.
+	if !poll(startTimeout, func() bool { have, _ := s.Do("WAIT", n, 1000).(int64); return have >= int64(n) }) {
+		t.Fatalf("%d replicas do not have all that was written", n)
 	}
 }
 

@@ -41,7 +41,9 @@ func tlsServer(t *testing.T, h http.HandlerFunc) (*httptest.Server, *verify.HTTP
 	srv.StartTLS()
 	t.Cleanup(srv.Close)
 	c := &clock{t: someTime}
-	return srv, verify.NewHTTPFetcher(srv.Client().Transport, c.now), c
+	f := verify.NewHTTPFetcher(srv.Client().Transport, c.now)
+	f.Patient()
+	return srv, f, c
 }
 
 func TestFetchedDocumentsAreKept(t *testing.T) {

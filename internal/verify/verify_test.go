@@ -242,9 +242,10 @@ func TestTimeDoesNotTellHowCloseASignatureCame(t *testing.T) {
 		"not hex":                  "sha256=" + strings.Repeat("z", 64),
 		"short":                    "sha256=00",
 	}
-	// The fastest of several rounds, each with all values, so that a busy machine slows them alike.
+	// The fastest of as many rounds as it takes: a busy machine can slow each down, and makes none faster than it is.
 	fastest := map[string]time.Duration{}
-	for range 10 {
+	var early []string
+	for range 500 {
 		for name, value := range values {
 			start := time.Now()
 			check(v, "X-Hub-Signature-256", value, body)
@@ -253,12 +254,17 @@ func TestTimeDoesNotTellHowCloseASignatureCame(t *testing.T) {
 				fastest[name] = took
 			}
 		}
-	}
-	for name, took := range fastest {
-		if took < fastest["matches no secret"]/3 {
-			t.Errorf("%s: %v, while a signature that matches no secret takes %v", name, took, fastest["matches no secret"])
+		early = early[:0]
+		for name, took := range fastest {
+			if took < fastest["matches no secret"]/3 {
+				early = append(early, name)
+			}
+		}
+		if len(early) == 0 {
+			return
 		}
 	}
+	t.Errorf("%q are told early, in %v", early, fastest)
 }
 
 func TestNoFormattingShowsASecret(t *testing.T) {

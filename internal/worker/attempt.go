@@ -15,7 +15,7 @@ import (
 type held struct {
 	store.ClaimedJob
 	lease store.Lease
-	// endpoint is as it was configured at the claim; known is false when it was not.
+	// endpoint is as it was configured at the claim; known is false when it was not, or had no workers.
 	endpoint Endpoint
 	known    bool
 

@@ -173,7 +173,8 @@ func (d *dispatcher) begin(token event.ID, jobs []store.ClaimedJob) {
 		d.mu.Lock()
 		d.jobs[h.lease] = h
 		d.busy[job.Endpoint]++
-		if d.ruling != nil {
+		// Since the claim was asked for, settings without workers may have come to rule; then it is given back.
+		if d.ruling != nil && d.ruling.Workers {
 			h.endpoint, h.known = d.ruling.Endpoints[job.Endpoint]
 		}
 		d.mu.Unlock()

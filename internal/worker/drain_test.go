@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/caddy-anvil/anvil/internal/deliver"
@@ -36,6 +37,17 @@ func TestDrainLetsAttemptsFinishAndClaimsNoMore(t *testing.T) {
 	}
 }
 
+// stillSending is a sender that gets no answer: it ends when it is cut.
+func stillSending(sending chan<- struct{}, res deliver.Result) Sender {
+	return senderFunc(func(ctx context.Context, r deliver.Request) deliver.Result {
+		sending <- struct{}{}
+		<-ctx.Done()
+		res.Attempt.Number, res.Attempt.Class = r.Attempt, event.ClassInterrupted
+		return res
+	})
+}
+
+// The times that draining keeps to are those of a clock that stands still while anything has something to do.
 func TestDrainCutsWhatTakesTooLongAndItIsDueAtOnce(t *testing.T) {
 	for name, drain := range map[string]func(e *Engine){
 		"by the settings' timeout": func(e *Engine) { e.Drain(context.Background()) },
@@ -47,51 +59,49 @@ func TestDrainCutsWhatTakesTooLongAndItIsDueAtOnce(t *testing.T) {
 		"by Stop": func(e *Engine) { e.Stop(context.Background()) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := openStore(t)
-			arrived := make(chan struct{}, 1)
-			up := newUpstream(t, func(n int, r *http.Request) int { arrived <- struct{}{}; return hang(n, r) })
-			e := start(t, s)
-			set := settings(endpoint("a", up.url))
-			set.DrainTimeout = 10 * time.Millisecond
-			e.Attach(set)
-			id := accept(t, s, "x", lane("a"))[0]
-			<-arrived
-			began := time.Now()
-			drain(e)
-			if took := time.Since(began); took > 3*time.Second {
-				t.Errorf("it took %s", took)
-			}
-			j, ledger := s.job(t, id)
-			if j.State != event.Pending || j.Failures != 0 || j.RunAt.After(time.Now()) {
-				t.Errorf("the job is %s with %d failures, due %s", j.State, j.Failures, j.RunAt)
-			}
-			if len(ledger) != 1 || ledger[0].Class != event.ClassInterrupted {
-				t.Errorf("ledger %+v, want one interrupted attempt", ledger)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				s := openStore(t)
+				sending := make(chan struct{}, 1)
+				e := start(t, s, func(c *Config) { c.Client = stillSending(sending, deliver.Result{Sent: true}) })
+				set := settings(endpoint("a", "http://unused"))
+				set.DrainTimeout = 10 * time.Millisecond
+				e.Attach(set)
+				id := accept(t, s, "x", lane("a"))[0]
+				<-sending
+				began := time.Now()
+				drain(e)
+				if took := time.Since(began); took > set.DrainTimeout+cutTime {
+					t.Errorf("it took %s", took)
+				}
+				j, ledger := s.job(t, id)
+				if j.State != event.Pending || j.Failures != 0 || j.RunAt.After(s.now()) {
+					t.Errorf("the job is %s with %d failures, due %s", j.State, j.Failures, j.RunAt)
+				}
+				if len(ledger) != 1 || ledger[0].Class != event.ClassInterrupted {
+					t.Errorf("ledger %+v, want one interrupted attempt", ledger)
+				}
+			})
 		})
 	}
 }
 
 func TestDrainGivesBackWhatWasNotSent(t *testing.T) {
-	s := openStore(t)
-	sending := make(chan struct{})
-	client := senderFunc(func(ctx context.Context, r deliver.Request) deliver.Result {
-		close(sending)
-		<-ctx.Done() // still connecting
-		return deliver.Result{Attempt: event.Attempt{Number: r.Attempt, Class: event.ClassInterrupted}}
+	synctest.Test(t, func(t *testing.T) {
+		s := openStore(t)
+		sending := make(chan struct{}, 1)
+		seen := &recorder{}
+		e := start(t, s, func(c *Config) { c.Client, c.Observer = stillSending(sending, deliver.Result{}), seen })
+		set := settings(endpoint("a", "http://unused"))
+		set.DrainTimeout = 0
+		e.Attach(set)
+		id := accept(t, s, "x", lane("a"))[0]
+		<-sending // still connecting
+		e.Drain(t.Context())
+		j, ledger := s.job(t, id)
+		if j.State != event.Pending || j.Attempts != 0 || len(ledger) != 0 || len(seen.attempts) != 0 {
+			t.Errorf("the job is %s with %d attempts and %d rows; observed %v", j.State, j.Attempts, len(ledger), seen.attempts)
+		}
 	})
-	seen := &recorder{}
-	e := start(t, s, func(c *Config) { c.Client, c.Observer = client, seen })
-	set := settings(endpoint("a", "http://unused"))
-	set.DrainTimeout = 0
-	e.Attach(set)
-	id := accept(t, s, "x", lane("a"))[0]
-	<-sending
-	e.Drain(t.Context())
-	j, ledger := s.job(t, id)
-	if j.State != event.Pending || j.Attempts != 0 || len(ledger) != 0 || len(seen.attempts) != 0 {
-		t.Errorf("the job is %s with %d attempts and %d rows; observed %v", j.State, j.Attempts, len(ledger), seen.attempts)
-	}
 }
 
 func TestJobsClaimedAsDrainingBeginsAreGivenBackUnsent(t *testing.T) {
@@ -133,19 +143,21 @@ func TestDrainWritesOutcomesThatTheStoreDidNotTake(t *testing.T) {
 }
 
 func TestDrainEndsThoughTheStoreIsAway(t *testing.T) {
-	s := openStore(t)
-	outage(s, store.ErrUnavailable, "claim", "finish", "release", "renew")
-	e := start(t, s)
-	set := settings(endpoint("a", "http://127.0.0.1:1"))
-	set.DrainTimeout = 50 * time.Millisecond
-	e.Attach(set)
-	s.until(t, "claiming has failed", func() bool { return s.count("claim") > 1 })
-	began := time.Now()
-	e.Drain(context.Background())
-	e.Stop(context.Background())
-	if took := time.Since(began); took > 3*time.Second {
-		t.Errorf("it took %s", took)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		s := openStore(t)
+		outage(s, store.ErrUnavailable, "claim", "finish", "release", "renew")
+		e := start(t, s)
+		set := settings(endpoint("a", "http://unused"))
+		set.DrainTimeout = 50 * time.Millisecond
+		e.Attach(set)
+		s.until(t, "claiming has failed", func() bool { return s.count("claim") > 1 })
+		began := time.Now()
+		e.Drain(context.Background())
+		e.Stop(context.Background())
+		if took := time.Since(began); took > set.DrainTimeout+2*cutTime {
+			t.Errorf("it took %s", took)
+		}
+	})
 }
 
 func TestAttachAfterDrainWorksAgain(t *testing.T) {

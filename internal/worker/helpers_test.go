@@ -24,7 +24,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience bounds every wait of a test; a test that reaches it has failed.
-const patience = 20 * time.Second
+const patience = 30 * time.Second
 
 func newID() event.ID { return uuid.Must(uuid.NewV7()) }
 
@@ -34,16 +34,27 @@ type watched struct {
 	mu      sync.Mutex
 	changed chan struct{} // closed and made anew after each call
 	calls   map[string]int
+	// answered is the number of the latest call that has ended, counted as calls are.
+	answered map[string]int
 	// before and after a call they may turn it into an error; after means that the reply was lost.
 	before, after func(call string) error
-	// leased counts the leases by endpoint, most is the highest that it was.
-	leased, most map[string]int
-	holder       map[store.Lease]string
+	// leased counts the leases by endpoint.
+	leased map[string]int
+	holder map[store.Lease]string
+	now    func() time.Time
 }
 
+// openStore opens a store whose clock stands still but for Advance: nothing becomes due, and no lease runs out, because
+// the machine is slow.
 func openStore(t testing.TB) *watched {
 	t.Helper()
-	s, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(t.TempDir(), "anvil.db"), Log: zap.NewNop()})
+	opened := time.Now()
+	return openStoreBy(t, func() time.Time { return opened })
+}
+
+func openStoreBy(t testing.TB, now func() time.Time) *watched {
+	t.Helper()
+	s, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(t.TempDir(), "anvil.db"), Log: zap.NewNop(), Now: now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,13 +63,15 @@ func openStore(t testing.TB) *watched {
 			t.Errorf("closing the store: %v", err)
 		}
 	})
-	return watch(s)
+	w := watch(s)
+	w.now = now
+	return w
 }
 
 func watch(s store.Store) *watched {
 	return &watched{
-		Store: s, changed: make(chan struct{}), calls: map[string]int{},
-		leased: map[string]int{}, most: map[string]int{}, holder: map[store.Lease]string{},
+		Store: s, changed: make(chan struct{}), calls: map[string]int{}, answered: map[string]int{},
+		leased: map[string]int{}, holder: map[store.Lease]string{},
 	}
 }
 
@@ -85,9 +98,10 @@ func (w *watched) touch() {
 func (w *watched) do(call string, f func() error) error {
 	w.mu.Lock()
 	w.calls[call]++
-	before, after := w.before, w.after
+	number, before, after := w.calls[call], w.before, w.after
 	w.mu.Unlock()
 	defer w.touch()
+	defer w.set(func(w *watched) { w.answered[call] = max(w.answered[call], number) })
 	if before != nil {
 		if err := before(call); err != nil {
 			return err
@@ -110,7 +124,6 @@ func (w *watched) Claim(ctx context.Context, c store.Claim) (got store.Claimed, 
 			lane := store.LaneID{Queue: j.Job.Queue, Endpoint: j.Job.Endpoint}
 			w.holder[store.Lease{Job: j.Job.ID, Token: c.Token, Attempt: j.Job.Attempts, Lane: lane}] = j.Job.Endpoint
 			w.leased[j.Job.Endpoint]++
-			w.most[j.Job.Endpoint] = max(w.most[j.Job.Endpoint], w.leased[j.Job.Endpoint])
 		}
 	})
 	return got, nil
@@ -185,6 +198,17 @@ func (w *watched) until(t testing.TB, what string, cond func() bool) {
 	}
 }
 
+// untilNext waits until a call that begins after now has ended.
+func (w *watched) untilNext(t testing.TB, call string) {
+	t.Helper()
+	begun := w.count(call)
+	w.until(t, "another "+call+" has ended", func() bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return w.answered[call] > begun
+	})
+}
+
 // job returns a job with its ledger.
 func (w *watched) job(t testing.TB, id event.ID) (event.Job, []event.Attempt) {
 	t.Helper()
@@ -231,10 +255,11 @@ func accept(t testing.TB, s store.Store, body string, lanes ...store.LaneID) []e
 
 func lane(name string) store.LaneID { return store.LaneID{Queue: "webhooks", Endpoint: "src/" + name} }
 
-// endpoint is "src/<name>" in queue webhooks with the default schedule and two slots.
+// endpoint is "src/<name>" in queue webhooks with the default schedule and two slots. Attempts end by an answer or by
+// being cut, none by its time.
 func endpoint(name, url string, change ...func(*Endpoint)) Endpoint {
 	ep := Endpoint{
-		Identity: "src/" + name, Queue: "webhooks", URL: url, Timeout: patience, Concurrency: 2, Retry: DefaultRetry(),
+		Identity: "src/" + name, Queue: "webhooks", URL: url, Timeout: time.Hour, Concurrency: 2, Retry: DefaultRetry(),
 	}
 	for _, f := range change {
 		f(&ep)
@@ -243,7 +268,7 @@ func endpoint(name, url string, change ...func(*Endpoint)) Endpoint {
 }
 
 func settings(eps ...Endpoint) Settings {
-	s := Settings{Workers: true, DrainTimeout: patience, OrphanAfter: 24 * time.Hour, Endpoints: map[string]Endpoint{}}
+	s := Settings{Workers: true, DrainTimeout: time.Hour, OrphanAfter: 24 * time.Hour, Endpoints: map[string]Endpoint{}}
 	for _, ep := range eps {
 		s.Endpoints[ep.Identity] = ep
 	}
@@ -259,7 +284,7 @@ func start(t testing.TB, s store.Store, change ...func(*Config)) *Engine {
 	t.Helper()
 	client := deliver.NewClient(deliver.Options{})
 	// No test passes because somebody happened to look: every job has to be woken, due or waited for.
-	c := Config{Store: s, Client: client, NewID: newID, Every: Intervals{Recover: 50 * time.Millisecond, Poll: 2 * patience}}
+	c := Config{Store: s, Client: client, NewID: newID, Every: Intervals{Recover: 50 * time.Millisecond, Poll: time.Hour}}
 	for _, f := range change {
 		f(&c)
 	}

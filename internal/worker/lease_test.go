@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/zap"
@@ -29,18 +30,27 @@ func claimByHand(t *testing.T, s store.Store, l store.LaneID, lease time.Duratio
 
 func TestEndpointSlowerThanTheLeaseIsCalledOnce(t *testing.T) {
 	s := openStore(t)
-	const lease, renew = 200 * time.Millisecond, 20 * time.Millisecond
-	up := newUpstream(t, func(int, *http.Request) int {
-		s.until(t, "three leases have passed", func() bool { return s.count("renew") >= int(3*lease/renew) })
-		return 200
-	})
-	start(t, s, func(c *Config) {
-		c.Every.Lease, c.Every.Renew, c.Every.Recover = lease, renew, 10*time.Millisecond
-	}).Attach(settings(endpoint("a", up.url)))
+	arrived, answer := make(chan struct{}, 2), make(chan struct{})
+	up := newUpstream(t, func(int, *http.Request) int { arrived <- struct{}{}; <-answer; return 200 })
+	start(t, s, func(c *Config) { c.Every.Renew, c.Every.Recover = 10*time.Millisecond, 10*time.Millisecond }).
+		Attach(settings(endpoint("a", up.url)))
 	id := accept(t, s, "x", lane("a"))[0]
+	<-arrived
+	passThreeLeases(t, s)
+	close(answer)
 	_, ledger := s.untilState(t, id, event.Delivered)
 	if len(up.got()) != 1 || len(ledger) != 1 {
 		t.Errorf("%d requests, %d rows, want one each", len(up.got()), len(ledger))
+	}
+}
+
+// passThreeLeases moves the clock while every lease is renewed in between, and looked for when it could have run out.
+func passThreeLeases(t *testing.T, s *watched) {
+	t.Helper()
+	for range 6 {
+		s.untilNext(t, "renew")
+		s.Advance(20 * time.Second)
+		s.untilNext(t, "recover")
 	}
 }
 
@@ -50,8 +60,7 @@ func TestJobOfADeadWorkerRunsAgainAndTheLostLifeIsCounted(t *testing.T) {
 	claimByHand(t, s, lane("a"), 30*time.Second)
 	up := newUpstream(t, always(200))
 	start(t, s).Attach(settings(endpoint("a", up.url)))
-	recovers := s.count("recover")
-	s.until(t, "the janitor has come round", func() bool { return s.count("recover") > recovers+1 })
+	s.untilNext(t, "recover")
 	if n := len(up.got()); n != 0 {
 		t.Fatalf("%d requests while another worker has the lease", n)
 	}
@@ -112,14 +121,15 @@ func TestLostLeaseEndsTheAttemptAndDropsItsOutcome(t *testing.T) {
 		}
 		return 200
 	})
-	start(t, s, func(c *Config) {
+	e := start(t, s, func(c *Config) {
 		c.Log, c.Every.Renew, c.Every.Lease, c.Every.Recover = zap.New(core), 10*time.Millisecond, time.Minute, time.Hour
-	}).Attach(settings(endpoint("a", up.url, func(ep *Endpoint) { ep.Timeout = time.Hour })))
+	})
+	untilFirstLook(t, s)
+	e.Attach(settings(endpoint("a", up.url)))
 	id := accept(t, s, "x", lane("a"))[0]
 	<-arrived
 	// Another instance finds the lease run out before this one renews it again.
-	renewals := s.count("renew")
-	s.until(t, "the lease was renewed", func() bool { return s.count("renew") > renewals })
+	s.untilNext(t, "renew")
 	for ended := false; !ended; {
 		s.Advance(2 * time.Minute)
 		got, err := s.Recover(t.Context())
@@ -138,6 +148,16 @@ func TestLostLeaseEndsTheAttemptAndDropsItsOutcome(t *testing.T) {
 	})
 }
 
+// untilFirstLook waits until an engine has looked for lost lives as it starts, so that it leaves later ones to the test.
+func untilFirstLook(t *testing.T, s *watched) {
+	t.Helper()
+	s.until(t, "the first look is over", func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.answered["recover"] > 0
+	})
+}
+
 func TestOutcomeAfterTheLeaseChangesNothing(t *testing.T) {
 	// The first attempt answers 200 at the very moment that its job was given to another worker.
 	s := openStore(t)
@@ -152,14 +172,17 @@ func TestOutcomeAfterTheLeaseChangesNothing(t *testing.T) {
 		}
 		return 200
 	})
-	start(t, s, func(c *Config) {
-		c.Every.Renew, c.Every.Recover = time.Hour, time.Hour
-	}).Attach(settings(endpoint("a", up.url)))
+	e := start(t, s, func(c *Config) { c.Every.Renew, c.Every.Recover = time.Hour, time.Hour })
+	untilFirstLook(t, s)
+	e.Attach(settings(endpoint("a", up.url)))
 	id := accept(t, s, "x", lane("a"))[0]
 	_, ledger := s.untilState(t, id, event.Delivered)
-	finishes := s.count("finish")
 	close(recovered)
-	s.until(t, "the late outcome was tried", func() bool { return s.count("finish") > finishes })
+	s.until(t, "the late outcome was tried", func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.answered["finish"] == 2
+	})
 	j, after := s.job(t, id)
 	if len(ledger) != 2 || len(after) != 2 || j.State != event.Delivered || len(up.got()) != 2 {
 		t.Errorf("%d rows, then %d; job %s; %d requests", len(ledger), len(after), j.State, len(up.got()))
@@ -168,26 +191,28 @@ func TestOutcomeAfterTheLeaseChangesNothing(t *testing.T) {
 
 func TestAPauseLongerThanALeaseRepeatsNothing(t *testing.T) {
 	// As after SIGSTOP and SIGCONT: the leases have run out, and recovering comes before the next renewal.
-	s := openStore(t)
-	paused, over := make(chan struct{}), make(chan struct{})
-	up := newUpstream(t, func(int, *http.Request) int {
-		close(paused)
-		<-over
-		return 200
+	synctest.Test(t, func(t *testing.T) {
+		s := openStore(t)
+		sending, over := make(chan struct{}, 2), make(chan struct{})
+		client := senderFunc(func(_ context.Context, r deliver.Request) deliver.Result {
+			sending <- struct{}{}
+			<-over
+			return deliver.Result{Sent: true, Attempt: event.Attempt{Number: r.Attempt, Class: event.ClassDelivered, Status: 200}}
+		})
+		start(t, s, func(c *Config) {
+			c.Client, c.Every.Renew, c.Every.Recover = client, time.Hour, 10*time.Millisecond
+		}).Attach(settings(endpoint("a", "http://unused")))
+		id := accept(t, s, "x", lane("a"))[0]
+		<-sending
+		// A look takes no time on this clock, so that the pause comes between two of them.
+		<-time.After(5 * time.Millisecond)
+		s.Advance(time.Minute)
+		s.untilNext(t, "recover")
+		close(over)
+		if _, ledger := s.untilState(t, id, event.Delivered); len(ledger) != 1 || len(sending) != 0 {
+			t.Errorf("ledger %+v, %d further attempts; want one attempt", ledger, len(sending))
+		}
 	})
-	start(t, s, func(c *Config) {
-		c.Every.Renew, c.Every.Recover = time.Hour, 10*time.Millisecond
-	}).Attach(settings(endpoint("a", up.url, func(ep *Endpoint) { ep.Timeout = time.Hour })))
-	id := accept(t, s, "x", lane("a"))[0]
-	<-paused
-	s.Advance(time.Minute)
-	recoveries := s.count("recover")
-	s.until(t, "recovering has run", func() bool { return s.count("recover") > recoveries+1 })
-	close(over)
-	_, ledger := s.untilState(t, id, event.Delivered)
-	if len(ledger) != 1 || len(up.got()) != 1 {
-		t.Errorf("ledger %+v, %d requests; want one attempt", ledger, len(up.got()))
-	}
 }
 
 func TestUnansweredClaimIsAskedAgainAndDeliversOnce(t *testing.T) {
@@ -227,11 +252,11 @@ func TestUnwrittenOutcomesKeepTheirLeases(t *testing.T) {
 		}
 	})
 	up := newUpstream(t, always(200))
-	start(t, s, func(c *Config) {
-		c.Every.Lease, c.Every.Renew, c.Every.Recover = 200*time.Millisecond, 20*time.Millisecond, 10*time.Millisecond
-	}).Attach(settings(endpoint("a", up.url)))
+	start(t, s, func(c *Config) { c.Every.Renew, c.Every.Recover = 10*time.Millisecond, 10*time.Millisecond }).
+		Attach(settings(endpoint("a", up.url)))
 	id := accept(t, s, "x", lane("a"))[0]
-	s.until(t, "three leases have passed", func() bool { return s.count("renew") >= 30 })
+	s.until(t, "the outcome was tried", func() bool { return s.count("finish") > 0 })
+	passThreeLeases(t, s)
 	s.set(func(*watched) { down = false })
 	_, ledger := s.untilState(t, id, event.Delivered)
 	if len(ledger) != 1 || len(up.got()) != 1 {

@@ -13,13 +13,12 @@ func TestLeasesThatRunOutInAnOutageAreLeftToWhoHoldsThem(t *testing.T) {
 	s := openStore(t)
 	id := accept(t, s, "x", lane("a"))[0]
 	l := claimByHand(t, s, lane("a"), 30*time.Second) // by another instance, which lives
-	end := outage(s, store.ErrUnavailable, "recover", "check")
+	outage(s, store.ErrUnavailable, "recover", "check")
 	off := settings(endpoint("a", "http://unused"))
 	off.Workers = false
 	start(t, s).Attach(off)
 	s.until(t, "the outage goes on for some looks", func() bool { return s.count("recover")+s.count("check") > 2 })
 	s.Advance(time.Minute)
-	end()
 	// The other one is not the first to notice that the store is back.
 	looks, renewed := 0, sync.OnceFunc(func() {
 		if lost, err := s.Store.Renew(t.Context(), []store.Lease{l}, 30*time.Second); err != nil || len(lost) > 0 {
@@ -27,6 +26,7 @@ func TestLeasesThatRunOutInAnOutageAreLeftToWhoHoldsThem(t *testing.T) {
 		}
 	})
 	s.set(func(w *watched) {
+		w.before = nil // it is back
 		w.after = func(call string) error {
 			if call == "check" || call == "recover" {
 				if looks++; looks > 1 {
@@ -36,8 +36,7 @@ func TestLeasesThatRunOutInAnOutageAreLeftToWhoHoldsThem(t *testing.T) {
 			return nil
 		}
 	})
-	recovers := s.count("recover")
-	s.until(t, "recovering goes on", func() bool { return s.count("recover") > recovers+1 })
+	s.untilNext(t, "recover")
 	if j, ledger := s.job(t, id); j.State != event.Running || len(ledger) != 0 {
 		t.Errorf("the job is %s with ledger %+v, want it running", j.State, ledger)
 	}

@@ -3,6 +3,7 @@ package redis_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/caddy-anvil/anvil/internal/redistest"
 	"github.com/caddy-anvil/anvil/internal/store"
@@ -28,8 +29,10 @@ func TestConformanceOnACluster(t *testing.T) {
 	storetest.Run(t, harness(redis.Options{Cluster: c.Addrs()}))
 }
 
-// harness gives each test a prefix of its own, and so in a cluster a slot of its own.
+// harness gives each test a prefix of its own, and so in a cluster a slot of its own. The suite is about answers, so it
+// waits for them where Redis is slow.
 func harness(o redis.Options) storetest.Harness {
+	o.AcceptTimeout = time.Minute
 	return storetest.Harness{Open: func(t testing.TB) store.Store {
 		t.Helper()
 		o := o

@@ -146,19 +146,19 @@ func claimSpecs(it specify) {
 		f.accept()
 		f.accept()
 		c := claimOf(2, hooks)
-		c.Lease = time.Minute
+		c.Lease = 10 * time.Minute
 		first, err := f.store.Claim(f.Context(), c)
 		f.must(err)
 		f.finish(delivered(leaseOf(c.Token, first.Jobs[1])))
-		f.store.Advance(50 * time.Second)
+		f.store.Advance(8 * time.Minute)
 		again, err := f.store.Claim(f.Context(), c)
 		f.must(err)
 		if len(again.Jobs) != 1 || again.Jobs[0].Job.ID != first.Jobs[0].Job.ID {
 			f.Fatalf("claimed again: %d jobs, want the one that is not finished", len(again.Jobs))
 		}
-		f.store.Advance(50 * time.Second)
+		f.store.Advance(8 * time.Minute)
 		f.wantRecovered(0)
-		f.store.Advance(11 * time.Second)
+		f.store.Advance(2 * time.Minute)
 		f.wantRecovered(1)
 	})
 

@@ -60,7 +60,7 @@ func claimedJob(f *fixture) store.Lease {
 
 func (f *fixture) wantWake() {
 	f.Helper()
-	timeout := time.NewTimer(10 * time.Second)
+	timeout := time.NewTimer(slack)
 	defer timeout.Stop()
 	select {
 	case <-f.store.Wake():
