@@ -14,22 +14,35 @@ import (
 // lateness is what a loaded machine may add to a time limit before a test calls it broken.
 const lateness = 2 * time.Second
 
+// inTime fails the test when something takes longer than the limit five times in a row. A machine that stands still for
+// seconds makes it late once.
+func inTime(t *testing.T, what string, limit time.Duration, do func()) {
+	t.Helper()
+	var all []time.Duration
+	for range 5 {
+		start := time.Now()
+		do()
+		took := time.Since(start)
+		if took <= limit {
+			return
+		}
+		all = append(all, took)
+	}
+	t.Errorf("%s took %s, at most %s was allowed", what, all, limit)
+}
+
 // refusedInTime fails the test unless a webhook is answered 503 with a Retry-After while accept_timeout has its default.
 func refusedInTime(t *testing.T, c *instance, body []byte) {
 	t.Helper()
-	start := time.Now()
-	r := post(t, c.site+"/hooks", body)
-	took := time.Since(start)
-	if r.status != http.StatusServiceUnavailable || r.Error != "store_unavailable" {
-		t.Errorf("got %d %s, want 503 store_unavailable", r.status, r.body)
-	}
-	if seconds, err := strconv.Atoi(r.header.Get("Retry-After")); err != nil || seconds < 1 {
-		t.Errorf("Retry-After is %q", r.header.Get("Retry-After"))
-	}
-	t.Logf("refused after %s", took)
-	if limit := 2*time.Second + lateness; took > limit {
-		t.Errorf("the refusal took %s, at most %s was allowed", took, limit)
-	}
+	inTime(t, "the refusal", 2*time.Second+lateness, func() {
+		r := post(t, c.site+"/hooks", body)
+		if r.status != http.StatusServiceUnavailable || r.Error != "store_unavailable" {
+			t.Errorf("got %d %s, want 503 store_unavailable", r.status, r.body)
+		}
+		if seconds, err := strconv.Atoi(r.header.Get("Retry-After")); err != nil || seconds < 1 {
+			t.Errorf("Retry-After is %q", r.header.Get("Retry-After"))
+		}
+	})
 }
 
 // Caddy serves much more than webhooks, and must come up without Redis.
@@ -70,16 +83,17 @@ func TestRedisThatIsAwayAtBootStopsNobodyAndIsFoundLater(t *testing.T) {
 				t.Errorf("ready is %d, want 503", got)
 			}
 			refusedInTime(t, c, hook(1))
-			start := time.Now()
-			o, err := sendVia(client, http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d/", other), nil)
-			if took := time.Since(start); err != nil || string(o.body) != "other" || took > time.Second {
-				t.Errorf("the other site answered %q in %s, %v", o.body, took, err)
-			}
+			inTime(t, "the other site's answer", time.Second, func() {
+				o, err := sendVia(client, http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d/", other), nil)
+				if err != nil || string(o.body) != "other" {
+					t.Errorf("the other site answered %q, %v", o.body, err)
+				}
+			})
 			c.logged("Redis does not answer", p.Addr())
 
 			k.come(r, p)
-			c.delivers("/hooks", hook(1), 10*time.Second)
-			waitFor(t, 5*time.Second, "readiness", func() bool { return c.status("/ready") == http.StatusOK })
+			c.delivers("/hooks", hook(1), time.Minute)
+			waitFor(t, time.Minute, "readiness", func() bool { return c.status("/ready") == http.StatusOK })
 			noneTwice(t, up)
 		})
 	}
@@ -89,20 +103,15 @@ func TestRedisThatIsAwayAtBootStopsNobodyAndIsFoundLater(t *testing.T) {
 func TestRedisThatLoadsItsDataIsAwaited(t *testing.T) {
 	t.Parallel()
 	up := newUpstream(t, nil)
-	// 20,000 commands at no less than 200 µs each.
-	r := redistest.Start(t, append([]string{"--key-load-delay", "200"}, durable...)...)
+	// 100,000 commands at no less than 200 µs each: longer than the test takes, and cut short when it is through. Not
+	// everysec: the kill may come right after an answer, and such a Redis forgets that one now and then.
+	r := redistest.Start(t, "--key-load-delay", "200", "--appendonly", "yes", "--appendfsync", "always")
 	c := startInstances(t, 1, redisStore(r.Addr()), healthSite(up))[0]
-	c.delivers("/hooks", hook(0), 5*time.Second)
-	pipe := r.Client().Pipeline()
-	for i := range 20_000 {
-		pipe.Set(t.Context(), "ballast:"+strconv.Itoa(i), "x", 0)
-	}
-	if _, err := pipe.Exec(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	c.delivers("/hooks", hook(0), time.Minute)
+	r.Do("EVAL", "for i = 1, 100000 do redis.call('SET', 'ballast:' .. i, 'x') end", 0)
 	r.Kill()
 	r.StartNoWait()
-	waitFor(t, 10*time.Second, "Redis saying LOADING", func() bool {
+	waitFor(t, time.Minute, "Redis saying LOADING", func() bool {
 		err := r.Client().Ping(t.Context()).Err()
 		return err != nil && strings.HasPrefix(err.Error(), "LOADING ") // Valkey gives its own name in the rest
 	})
@@ -113,8 +122,9 @@ func TestRedisThatLoadsItsDataIsAwaited(t *testing.T) {
 	if r.Client().Ping(t.Context()).Err() == nil {
 		t.Error("Redis had loaded before the test was through")
 	}
-	c.delivers("/hooks", hook(1), 30*time.Second)
-	waitFor(t, 5*time.Second, "readiness", func() bool { return c.status("/ready") == http.StatusOK })
+	r.Do("CONFIG", "SET", "key-load-delay", 0)
+	c.delivers("/hooks", hook(1), time.Minute)
+	waitFor(t, time.Minute, "readiness", func() bool { return c.status("/ready") == http.StatusOK })
 	noneTwice(t, up)
 	if states, _ := c.stats(); states["delivered"] != 2 {
 		t.Errorf("stats are %v, want 2 delivered: the one from before the restart too", states)

@@ -54,7 +54,7 @@ func TestTheBacklogLimitHoldsAcrossInstances(t *testing.T) {
 	})
 
 	up := newUpstreamAt(t, port)
-	f.members[1].settled(30 * time.Second)
+	f.members[1].settled(time.Minute)
 	allArrived(t, up, acked)
 	noneTwice(t, up)
 	accepted(t, urls[0], hook(n))

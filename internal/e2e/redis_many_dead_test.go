@@ -19,7 +19,7 @@ func TestADuplicateOfADeadEventNamesItAtEveryInstanceAndItReplays(t *testing.T) 
 	f := startFleet(t, 2, "", numberedSite(up, "\t\t\tretry off"))
 	one, two := f.members[0], f.members[1]
 	id := accepted(t, f.urls()[0], hook(1))
-	dead := two.waitState(id, "dead", 15*time.Second)
+	dead := two.waitState(id, "dead", time.Minute)
 	for i, url := range f.urls() {
 		if r := post(t, url, hook(1)); r.status != http.StatusAccepted || !r.Replayed || r.JobID != id {
 			t.Errorf("instance %d: a copy got %d %s, want a duplicate of the dead %s", i, r.status, r.body, id)
@@ -33,14 +33,14 @@ func TestADuplicateOfADeadEventNamesItAtEveryInstanceAndItReplays(t *testing.T) 
 	if status != http.StatusOK {
 		t.Fatalf("replay answered %d", status)
 	}
-	one.waitState(fresh, "delivered", 15*time.Second)
+	one.waitState(fresh, "delivered", time.Minute)
 	// The copies of an event have nothing to do with its key: none is taken for a duplicate, however often it is replayed.
 	for range 2 {
 		status, again, _ := one.replay(fresh, true)
 		if status != http.StatusOK {
 			t.Fatalf("a forced replay answered %d", status)
 		}
-		j := two.waitState(again, "delivered", 15*time.Second)
+		j := two.waitState(again, "delivered", time.Minute)
 		if j.ReplayOf != fresh || len(j.Ledger) != 1 {
 			t.Errorf("the copy is %+v, want one attempt and a mark", j)
 		}

@@ -40,9 +40,19 @@ func startFleet(t testing.TB, n int, global string, site func(member int) string
 	return f
 }
 
+// patient is a word for tests in which nothing may be refused for a Redis, or a machine, that stands still for seconds.
+const patient = "accept_timeout 15s"
+
+// startPatient is startOnRedis with an instance that is patient.
+func startPatient(t testing.TB, site string, args ...string) (*instance, *redistest.Server) {
+	t.Helper()
+	r := redistest.Start(t, args...)
+	return startInstances(t, 1, redisStore(r.Addr(), patient), site)[0], r
+}
+
 // global puts the fleet's store in front of further words of the global option.
 func (f *fleet) global(words string) string {
-	return redisStore(f.redis.Addr()) + "\n" + words
+	return redisStore(f.redis.Addr(), patient) + "\n" + words
 }
 
 // run starts a member.
@@ -105,7 +115,7 @@ func startLoadOver(urls []string, senders int, pause time.Duration) *load {
 func (l *load) waitMore(t testing.TB, n int) {
 	t.Helper()
 	enough := l.count() + n
-	waitFor(t, 60*time.Second, fmt.Sprintf("%d more events being acknowledged", n), func() bool { return l.count() >= enough })
+	waitFor(t, time.Minute, fmt.Sprintf("%d more events being acknowledged", n), func() bool { return l.count() >= enough })
 }
 
 // shares counts the hits by member.

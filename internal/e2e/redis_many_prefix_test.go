@@ -38,7 +38,7 @@ func TestTwoDeploymentsOnOneDatabaseNeverMeet(t *testing.T) {
 	words := []string{"\t\tqueue webhooks {\n\t\t\tretain delivered 1s\n\t\t\tretain cancelled 1s\n\t\t}", ""}
 	f := newFleet(t, 2)
 	conf := func(i int, more string) string {
-		return f.members[i].caddyfile(redisStore(f.redis.Addr(), fmt.Sprintf("prefix p%d", i+1))+"\n"+more+words[i], simpleSite(ups[i]))
+		return f.members[i].caddyfile(redisStore(f.redis.Addr(), patient, fmt.Sprintf("prefix p%d", i+1))+"\n"+more+words[i], simpleSite(ups[i]))
 	}
 	for i := range f.members {
 		f.run(i, conf(i, ""))
@@ -49,8 +49,8 @@ func TestTwoDeploymentsOnOneDatabaseNeverMeet(t *testing.T) {
 		accepted(t, one.site+"/hooks", hook(i)) // fresh for each deployment
 		accepted(t, two.site+"/hooks", hook(i))
 	}
-	one.settled(20 * time.Second)
-	two.settled(20 * time.Second)
+	one.settled(time.Minute)
+	two.settled(time.Minute)
 	for i, u := range ups {
 		if got := u.count(); got != n {
 			t.Errorf("upstream %d has %d requests, want %d", i+1, got, n)
@@ -74,7 +74,7 @@ func TestTwoDeploymentsOnOneDatabaseNeverMeet(t *testing.T) {
 		}
 	}
 	// With the first one's last job go its keys in lists and counts, while the dedupe keys live.
-	waitFor(t, 30*time.Second, "the first deployment forgetting its jobs", func() bool { return len(one.jobs("")) == 0 })
+	waitFor(t, time.Minute, "the first deployment forgetting its jobs", func() bool { return len(one.jobs("")) == 0 })
 	if got := ids(two.jobs("")); !slices.Equal(got, ids(jobs)) {
 		t.Errorf("the second deployment has the jobs %v, had %v", got, ids(jobs))
 	}
@@ -95,7 +95,7 @@ func TestTwoDeploymentsOnOneDatabaseNeverMeet(t *testing.T) {
 	}
 
 	two.mustReload(conf(1, ""))
-	two.waitState(waiting, "delivered", 20*time.Second)
+	two.waitState(waiting, "delivered", time.Minute)
 	if got := ups[0].count(); got != n {
 		t.Errorf("the first upstream has %d requests, want %d", got, n)
 	}

@@ -18,8 +18,8 @@ func startBehindProxy(t *testing.T, up *upstream, option string) (*instance, *re
 	r := redistest.Start(t, durable...)
 	p := redistest.NewProxy(t, r.Addr())
 	site := strings.Replace(simpleSite(up), "\t\tdeliver", "\t\t"+option+"\n\t\tdeliver", 1)
-	c := startInstances(t, 1, redisStore(p.Addr()), site)[0]
-	c.delivers("/hooks", []byte(`{"id":"the first"}`), 5*time.Second)
+	c := startInstances(t, 1, redisStore(p.Addr(), patient), site)[0]
+	c.delivers("/hooks", []byte(`{"id":"the first"}`), time.Minute)
 	return c, p
 }
 
@@ -27,7 +27,7 @@ func happened(t *testing.T, what string, lost <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-lost:
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatalf("no reply to %s was lost", what)
 	}
 }
@@ -45,7 +45,7 @@ func TestAnAcceptWhoseReplyWasLostIsStillTheFirst(t *testing.T) {
 				lost := p.LoseReply(string(hook(i)))
 				id := accepted(t, c.site+"/hooks", hook(i)) // fails on "replayed":true
 				happened(t, fmt.Sprintf("accept %d", i), lost)
-				c.waitState(id, "delivered", 5*time.Second)
+				c.waitState(id, "delivered", time.Minute)
 			}
 			if events := c.events(""); len(events) != n+1 {
 				t.Errorf("there are %d events, want %d", len(events), n+1)
@@ -78,12 +78,12 @@ func TestAnOutcomeWhoseReplyWasLostIsWrittenOnce(t *testing.T) {
 			open := openedAtEnd(t, gate)
 			c, p := startBehindProxy(t, up, "")
 			id := accepted(t, c.site+"/hooks", hook(1))
-			up.wait(2, 5*time.Second)
+			up.wait(2, time.Minute)
 			raw := uuid.MustParse(id)
 			lost := p.LoseReply(string(raw[:])) // only the outcome, or a renewal before it, names the job
 			open()
 			happened(t, "the outcome", lost)
-			j := c.waitState(id, "delivered", 10*time.Second)
+			j := c.waitState(id, "delivered", time.Minute)
 			if len(j.Ledger) != len(k.ledger) {
 				t.Fatalf("the ledger is %+v, want %v", j.Ledger, k.ledger)
 			}

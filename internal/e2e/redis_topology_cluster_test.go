@@ -40,7 +40,7 @@ func TestASlotThatMovesUnderLoadLosesAndDoublesNothing(t *testing.T) {
 			c := startInstances(t, 1, onCluster(cl, "replicas "+replicas), simpleSite(up))[0]
 			l := startLoad(c.site+"/hooks", 4, 20*time.Millisecond)
 			first := cl.MasterOf(slotKey)
-			l.goesOn(t, 100, 30*time.Second)
+			l.goesOn(t, 100, time.Minute)
 
 			for _, to := range []*redistest.Server{otherMaster(t, cl), first, otherMaster(t, cl)} {
 				m := cl.BeginMove(t, slotKey, to)
@@ -49,14 +49,14 @@ func TestASlotThatMovesUnderLoadLosesAndDoublesNothing(t *testing.T) {
 				}
 				// Half the keys are here and half there, and no script can have both.
 				refused := l.refusals()
-				waitFor(t, 30*time.Second, "refusals while the slot is half moved", func() bool { return l.refusals() >= refused+4 })
+				waitFor(t, time.Minute, "refusals while the slot is half moved", func() bool { return l.refusals() >= refused+4 })
 				m.EndMove()
-				l.goesOn(t, 100, 30*time.Second)
+				l.goesOn(t, 100, time.Minute)
 			}
 
 			acked := l.stop()
 			l.onlyUnavailable(t)
-			c.settled(30 * time.Second)
+			c.settled(time.Minute)
 			allArrived(t, up, acked)
 			noneTwice(t, up)
 			if states, _ := c.stats(); states["delivered"] != up.count() || states["dead"] != 0 {
@@ -70,14 +70,19 @@ func TestASlotThatMovesUnderLoadLosesAndDoublesNothing(t *testing.T) {
 func TestAHalfMovedSlotIsAnsweredWithRetryAfterAndDeliversWhenItHasArrived(t *testing.T) {
 	t.Parallel()
 	cl := redistest.StartCluster(t)
-	up := newUpstream(t, func(int, hit) answer { return answer{delay: time.Second} })
+	gate := make(chan struct{})
+	up := newUpstream(t, func(int, hit) answer {
+		<-gate
+		return answer{}
+	})
+	open := openedAtEnd(t, gate)
 	c := startInstances(t, 1, onCluster(cl), simpleSite(up))[0]
 	const n = 8
 	var ids []string
 	for i := range n {
-		ids = append(ids, accepted(t, c.site+"/hooks", hook(i)))
+		ids = append(ids, acceptedSoon(t, c.site+"/hooks", hook(i), time.Minute))
 	}
-	up.wait(n, 10*time.Second)
+	up.wait(n, time.Minute)
 
 	m := cl.BeginMove(t, slotKey, otherMaster(t, cl))
 	m.MoveKeys(n)
@@ -85,11 +90,13 @@ func TestAHalfMovedSlotIsAnsweredWithRetryAfterAndDeliversWhenItHasArrived(t *te
 	if r.status != http.StatusServiceUnavailable || r.Error != "store_unavailable" || r.header.Get("Retry-After") == "" {
 		t.Errorf("got %d %s, want 503 store_unavailable with Retry-After", r.status, r.body)
 	}
+	open()
+	c.logged("writing the outcome of an attempt") // fails until the slot has moved
 	m.EndMove()
 
-	c.delivers("/hooks", hook(n), 20*time.Second)
+	c.delivers("/hooks", hook(n), time.Minute)
 	for _, id := range ids {
-		if j := c.waitState(id, "delivered", 20*time.Second); len(j.Ledger) != 1 {
+		if j := c.waitState(id, "delivered", time.Minute); len(j.Ledger) != 1 {
 			t.Errorf("ledger of job %s has %d rows, want that of the attempt whose outcome had to wait: %+v", id, len(j.Ledger), j.Ledger)
 		}
 	}
@@ -102,19 +109,19 @@ func TestTwoFailoversInAClusterUnderLoad(t *testing.T) {
 	up := newUpstream(t, nil)
 	c := startInstances(t, 1, onCluster(cl, "replicas 1"), simpleSite(up))[0]
 	l := startLoad(c.site+"/hooks", 4, 20*time.Millisecond)
-	l.goesOn(t, 50, 30*time.Second)
+	l.goesOn(t, 50, time.Minute)
 
 	for range 2 {
 		dead := cl.MasterOf(slotKey)
 		dead.Kill()
-		waitFor(t, 30*time.Second, "the replica taking over", func() bool { return cl.MasterOf(slotKey) != dead })
+		waitFor(t, time.Minute, "the replica taking over", func() bool { return cl.MasterOf(slotKey) != dead })
 		// The new master has no replica until the dead one is back, so nothing may be acknowledged before.
 		dead.Start()
-		l.goesOn(t, 50, 60*time.Second)
+		l.goesOn(t, 50, time.Minute)
 	}
 
 	acked := l.stop()
 	l.onlyUnavailable(t)
-	arrive(t, up, acked, 90*time.Second)
+	arrive(t, up, acked, 2*time.Minute)
 	t.Logf("%d acknowledged, refused by status: %v, %d deliveries were repeats", len(acked), l.refused, neverAsTwoJobs(t, up))
 }

@@ -91,10 +91,16 @@ func (c *instance) startDocumented(title string, up *upstream, addresses ...stri
 
 func postAsGitHub(t testing.TB, c *instance, body []byte) string {
 	t.Helper()
-	r, err := send(c.site+"/github", body, "X-Hub-Signature-256", sign(githubSecret, body))
-	if err != nil || r.status != http.StatusAccepted {
-		t.Fatalf("got %d %s, %v, want 202", r.status, r.body, err)
-	}
+	var r response
+	// The documented time limits are shorter than a busy machine may stand still.
+	waitFor(t, time.Minute, "a webhook being accepted", func() bool {
+		var err error
+		r, err = send(c.site+"/github", body, "X-Hub-Signature-256", sign(githubSecret, body))
+		if err != nil || r.status != http.StatusAccepted && r.Error != "store_unavailable" {
+			t.Fatalf("got %d %s, %v, want 202", r.status, r.body, err)
+		}
+		return r.status == http.StatusAccepted
+	})
 	return r.JobID
 }
 
@@ -102,16 +108,16 @@ func postAsGitHub(t testing.TB, c *instance, body []byte) string {
 func allOf(t *testing.T, c *instance, up *upstream) {
 	t.Helper()
 	first := postAsGitHub(t, c, hook(1))
-	up.wait(1, 10*time.Second)
-	c.waitState(first, "delivered", 10*time.Second)
+	up.wait(1, time.Minute)
+	c.waitState(first, "delivered", time.Minute)
 	if postAsGitHub(t, c, hook(1)) != first {
 		t.Error("a duplicate has another job")
 	}
 	if status, _, reason := c.replay(first, true); status != http.StatusOK {
 		t.Errorf("replay answered %d %s", status, reason)
 	}
-	up.wait(2, 10*time.Second)
-	c.settled(10 * time.Second)
+	up.wait(2, time.Minute)
+	c.settled(time.Minute)
 	c.cancel(first)
 	c.event(c.job(first).EventID)
 	if jobs, events := c.jobs(""), c.events(""); len(jobs) != 2 || len(events) != 1 {
@@ -192,10 +198,10 @@ func TestEveryCaddyfileOfTheRedisDocumentIsRun(t *testing.T) {
 			c.mustReload(c.documented("one server", up, "redis.internal:6379", r.Addr(), "username anvil", "", "password {env.REDIS_PASSWORD}", ""))
 			old := newInstance(t)
 			old.startDocumented("the old store, until it is empty", up, "/var/lib/caddy/anvil/anvil.db", sqlite)
-			if got := up.wait(1, 10*time.Second)[0].body; string(got) != string(left) {
+			if got := up.wait(1, time.Minute)[0].body; string(got) != string(left) {
 				t.Errorf("got %s, want the webhook that the old store had", got)
 			}
-			old.settled(10 * time.Second)
+			old.settled(time.Minute)
 		},
 	}
 	for title := range docsBlocks(t, "caddyfile") {
@@ -211,7 +217,7 @@ func TestEveryCaddyfileOfTheRedisDocumentIsRun(t *testing.T) {
 			run(t, c, up)
 			before := up.count()
 			postAsGitHub(t, c, hook(0))
-			if got := up.wait(before+1, 10*time.Second)[before].body; string(got) != string(hook(0)) {
+			if got := up.wait(before+1, time.Minute)[before].body; string(got) != string(hook(0)) {
 				t.Errorf("the upstream got %s, want %s", got, hook(0))
 			}
 			c.term() // before the Redis that was started after it

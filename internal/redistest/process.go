@@ -26,19 +26,22 @@ type child struct {
 
 var errPortTaken = errors.New("its port is taken")
 
+// answerTimeout is how long Client waits for an answer: a busy machine may stand still for seconds.
+const answerTimeout = 30 * time.Second
+
 // clientOptions are those of a client that shows what the server says: no retries, and no commands of its own that a count
 // of commands would notice.
 func clientOptions(addr, password string) *redis.Options {
 	return &redis.Options{
 		Addr: addr, Password: password, MaxRetries: -1, DialerRetries: 1, DisableIdentity: true, ContextTimeoutEnabled: true,
-		DialTimeout: time.Second, ReadTimeout: 5 * time.Second, WriteTimeout: 5 * time.Second,
+		DialTimeout: answerTimeout, ReadTimeout: answerTimeout, WriteTimeout: answerTimeout,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	}
 }
 
 // lookContext is for asking servers of which some may be frozen.
 func lookContext() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.Background(), time.Second)
+	return context.WithTimeout(context.Background(), 5*time.Second)
 }
 
 func (s *Server) configPath() string { return filepath.Join(s.dir, "redis.conf") }

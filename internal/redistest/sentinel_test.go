@@ -21,6 +21,9 @@ func TestSentinelsPromoteAReplicaWhenTheMasterIsKilled(t *testing.T) {
 	if got := second.Do("GET", "k"); got != "v" {
 		t.Errorf("the new master has %v, want v", got)
 	}
+	for _, s := range g.Sentinels {
+		s.Kill() // or they may promote the third one meanwhile
+	}
 	second.Kill()
 	second.Start()
 	if role := second.Info("replication", "role"); role != "master" {

@@ -35,7 +35,7 @@ type Server struct {
 }
 
 // startTimeout is how long a server may take to answer, loading its data included.
-const startTimeout = 30 * time.Second
+const startTimeout = time.Minute
 
 // Start runs a Redis that ends with the test, and returns when it answers. It has an empty data set and no persistence
 // unless args, in the form of redis-server's command line, say otherwise: `Start(t, "--appendonly", "yes")`. Port, folder
@@ -157,7 +157,7 @@ func (s *Server) Password() string { return s.password }
 
 func (s *Server) logPath() string { return filepath.Join(s.dir, "redis.log") }
 
-// Client is a client for looking at the server. It belongs to the server, repeats nothing and waits 5 s at most.
+// Client is a client for looking at the server. It belongs to the server, repeats nothing and waits 30 s at most.
 func (s *Server) Client() *redis.Client { return s.client }
 
 // Do runs one command through Client and returns its answer, nil for a nil reply. An error is fatal to the test.

@@ -3,6 +3,7 @@ package redistest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -14,7 +15,15 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	code := m.Run()
+	var leak error
+	if code == 0 && !poll(startTimeout, func() bool { leak = goleak.Find(); return leak == nil }) {
+		fmt.Fprintln(os.Stderr, leak)
+		code = 1
+	}
+	os.Exit(code)
+}
 
 func TestAKilledServerComesBackWithItsAppendOnlyFile(t *testing.T) {
 	t.Parallel()

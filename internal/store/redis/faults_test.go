@@ -3,7 +3,6 @@ package redis_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -65,7 +64,7 @@ func TestATransitionWhoseReplyWasLostAnswersAsIfItHadNot(t *testing.T) {
 		for range 3 {
 			accept(t, direct)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		lost := proxy.LoseReply("evalsha")
 		wrong, err := c.do(ctx)
 		cancel()
@@ -74,7 +73,7 @@ func TestATransitionWhoseReplyWasLostAnswersAsIfItHadNot(t *testing.T) {
 		}
 		select {
 		case <-lost:
-		default:
+		case <-time.After(time.Minute): // the client may see the end of its connection first
 			t.Errorf("%s: no reply was lost", c.name)
 		}
 	}
@@ -127,7 +126,7 @@ func TestASilentServerIsGivenUpInTimeAndUsedAgainWhenItAnswers(t *testing.T) {
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr())
 	s := on(t, server, func(o *redis.Options) { o.Addr, o.AcceptTimeout = proxy.Addr(), 200*time.Millisecond })
-	accept(t, s)
+	eventually(t, s)
 	proxy.Freeze()
 	for range 3 {
 		_, err := s.Accept(t.Context(), webhook())
@@ -143,7 +142,7 @@ func TestAServerThatIsDownIsNoReasonNotToOpen(t *testing.T) {
 	noLeaks(t, whileDown)
 	server := redistest.Start(t)
 	server.Kill()
-	s := on(t, server)
+	s := on(t, server, func(o *redis.Options) { o.AcceptTimeout = redis.DefaultAcceptTimeout })
 	if _, err := s.Accept(t.Context(), webhook()); !errors.Is(err, store.ErrUnavailable) {
 		t.Fatalf("accepting: %v, want %v", err, store.ErrUnavailable)
 	}
@@ -157,16 +156,12 @@ func TestAServerThatIsDownIsNoReasonNotToOpen(t *testing.T) {
 // Caddy and Redis come back together after a power cut, and Redis has a large file to read.
 func TestAServerThatLoadsItsDataIsNoReasonNotToOpen(t *testing.T) {
 	noLeaks(t)
-	server := redistest.Start(t, "--appendonly", "yes", "--key-load-delay", "500") // microseconds for each command in the file
+	// Microseconds for each command in the file: long enough for any machine, and cut short when the test has seen it.
+	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always", "--key-load-delay", "500")
 	before := on(t, server)
 	a := accept(t, before)
 	must(t, before.Close())
-	pipe := server.Client().Pipeline()
-	for i := range 10_000 {
-		pipe.Set(t.Context(), fmt.Sprint("ballast:", i), "x", 0)
-	}
-	_, err := pipe.Exec(t.Context())
-	must(t, err)
+	server.Do("EVAL", "for i = 1, 100000 do redis.call('SET', 'ballast:' .. i, 'x') end", 0)
 	server.Kill()
 	server.StartNoWait()
 	loading := func() bool {
@@ -176,7 +171,7 @@ func TestAServerThatLoadsItsDataIsNoReasonNotToOpen(t *testing.T) {
 	wait(t, loading)
 
 	s := on(t, server, func(o *redis.Options) { o.AcceptTimeout = 200 * time.Millisecond })
-	_, err = s.Accept(t.Context(), webhook())
+	_, err := s.Accept(t.Context(), webhook())
 	checked := s.Check(t.Context())
 	if !loading() {
 		t.Fatal("the server had loaded before the test was through")
@@ -184,8 +179,9 @@ func TestAServerThatLoadsItsDataIsNoReasonNotToOpen(t *testing.T) {
 	if !errors.Is(err, store.ErrUnavailable) || !errors.Is(checked, store.ErrUnavailable) {
 		t.Errorf("accepting: %v, check: %v; want %v", err, checked, store.ErrUnavailable)
 	}
+	server.Do("CONFIG", "SET", "key-load-delay", 0)
 	eventually(t, s)
-	if jobs, _ := claim(t, s, 1); len(jobs) != 1 || jobs[0].Job.ID != a.Jobs[0].ID {
+	if jobs, _ := claim(t, on(t, server), 1); len(jobs) != 1 || jobs[0].Job.ID != a.Jobs[0].ID {
 		t.Errorf("claimed %+v, want the job from before the restart", jobs)
 	}
 }
@@ -193,7 +189,7 @@ func TestAServerThatLoadsItsDataIsNoReasonNotToOpen(t *testing.T) {
 // eventually accepts until the store takes it; some connections may have to find out that they are dead.
 func eventually(t *testing.T, s *redis.Store) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for {
 		_, err := s.Accept(ctx, webhook())

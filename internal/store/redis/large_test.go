@@ -43,7 +43,7 @@ func newCrowded(t *testing.T, n int) *crowded {
 	monitor, err := net.Dial("tcp", server.Addr())
 	must(t, err)
 	t.Cleanup(func() { monitor.Close() })
-	must(t, monitor.SetDeadline(time.Now().Add(time.Minute)))
+	must(t, monitor.SetDeadline(time.Now().Add(10*time.Minute)))
 	_, err = io.WriteString(monitor, "MONITOR\r\n")
 	must(t, err)
 	c := &crowded{Store: s, server: server, heard: bufio.NewReader(monitor)}

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/caddy-anvil/anvil/internal/redistest"
 	"github.com/caddy-anvil/anvil/internal/store"
@@ -32,15 +31,13 @@ func TestAServerThatIsTooOldIsRefusedWithTheVersionItNeeds(t *testing.T) {
 	} {
 		t.Run(info, func(t *testing.T) {
 			noLeaks(t)
-			s, err := redis.Open(t.Context(), redis.Options{Addr: startImpostor(t, info).addr, Prefix: "anvil"})
-			if err == nil {
-				defer s.Close()
+			o := redis.Options{Addr: startImpostor(t, info).addr, Prefix: "anvil"}
+			if !refused {
+				must(t, open(t, o).Check(t.Context()))
+				return
 			}
 			_, version, _ := strings.Cut(info, ":")
-			switch {
-			case !refused:
-				must(t, err)
-			case err == nil || !strings.Contains(err.Error(), "version "+version+"; upgrade it to 6.2 or newer"):
+			if err := refusal(t, o); !strings.Contains(err.Error(), "version "+version+"; upgrade it to 6.2 or newer") {
 				t.Errorf("opening: %v, want both versions", err)
 			}
 		})
@@ -52,7 +49,7 @@ func TestAServerThatTurnsOutTooOldLaterIsRefusedUntilItIsUpgraded(t *testing.T) 
 	server := startImpostor(t, "redis_version:6.0.16")
 	proxy := redistest.NewProxy(t, server.addr)
 	proxy.Freeze()
-	s := open(t, redis.Options{Addr: proxy.Addr(), Prefix: "anvil", AcceptTimeout: 200 * time.Millisecond})
+	s := open(t, redis.Options{Addr: proxy.Addr(), Prefix: "anvil"})
 	proxy.Thaw()
 	wait(t, func() bool {
 		err := s.Check(t.Context())

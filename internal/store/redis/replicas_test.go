@@ -3,6 +3,7 @@ package redis_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -17,12 +18,13 @@ import (
 // Workers wait for no replica, so they must not stand in line behind those that do: a lease that is not renewed in time
 // is a second delivery.
 func TestAcceptsThatWaitForAFrozenReplicaHoldUpNoWorker(t *testing.T) {
-	const timeout, jobs = time.Second, 30
+	const timeout, jobs = 5 * time.Second, 30
 	master := redistest.Start(t)
 	replica := redistest.StartReplica(t, master)
 	s := on(t, master, func(o *redis.Options) { o.Replicas, o.AcceptTimeout = 1, timeout })
+	direct := on(t, master)
 	for range jobs {
-		accept(t, s)
+		accept(t, direct)
 	}
 	replica.Freeze()
 
@@ -56,11 +58,11 @@ func TestAcceptsThatWaitForAFrozenReplicaHoldUpNoWorker(t *testing.T) {
 
 	// The accepts wait in line from here on.
 	wait(t, func() bool { return refused.Load() > 0 })
-	var slowest time.Duration
+	var took []time.Duration
 	timed := func(do func()) {
 		start := time.Now()
 		do()
-		slowest = max(slowest, time.Since(start))
+		took = append(took, time.Since(start))
 	}
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
@@ -75,13 +77,16 @@ func TestAcceptsThatWaitForAFrozenReplicaHoldUpNoWorker(t *testing.T) {
 		timed(func() { finish(t, s, outcome(leases[0], event.Delivered)) })
 		<-tick.C
 	}
-	end()
-	t.Logf("the slowest call of a worker took %s; %d accepts were refused", slowest, refused.Load())
-	if slowest >= timeout/2 {
-		t.Errorf("a worker's call took %s while accepts waited for a replica", slowest)
+	if n := stored.Load(); n > 0 {
+		t.Errorf("%d accepts were stored: the replica held up nobody", n)
 	}
-	if stored.Load() > refused.Load() {
-		t.Errorf("%d accepts were stored, %d refused: the replica held up nobody", stored.Load(), refused.Load())
+	end()
+	slices.Sort(took)
+	median, slowest := took[len(took)/2], took[len(took)-1]
+	t.Logf("the slowest call of a worker took %s, half of them less than %s; %d accepts were refused", slowest, median, refused.Load())
+	// In one line with accepts, each call would wait for half the timeout. A busy machine may delay some as much.
+	if median >= timeout/10 {
+		t.Errorf("half the calls of a worker took more than %s while accepts waited for a replica", median)
 	}
 	eventually(t, s)
 }

@@ -51,7 +51,7 @@ func wantWake(t *testing.T, s *redis.Store) {
 	t.Helper()
 	select {
 	case <-s.Wake():
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("no wake came")
 	}
 }
