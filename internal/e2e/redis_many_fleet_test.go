@@ -41,7 +41,7 @@ func startFleet(t testing.TB, n int, global string, site func(member int) string
 }
 
 // patient is a word for tests in which nothing may be refused for a Redis, or a machine, that stands still for seconds.
-const patient = "accept_timeout 15s"
+const patient = "accept_timeout 10s"
 
 // startPatient is startOnRedis with an instance that is patient.
 func startPatient(t testing.TB, site string, args ...string) (*instance, *redistest.Server) {
