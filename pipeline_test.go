@@ -16,7 +16,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -26,6 +25,8 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig"
+
+	"github.com/caddy-anvil/anvil/internal/testport"
 )
 
 const testSecret = "0123456789abcdef0123456789abcdef"
@@ -103,25 +104,14 @@ http://%s {
 	}
 }
 
-var nextPort atomic.Int32
-
-func init() {
-	// Below the range from which the system takes ports for outgoing connections, and beside those of the other packages'
-	// tests.
-	nextPort.Store(int32(30000 + os.Getpid()%25*100))
-}
-
 // freeAddr returns a loopback address that nobody listens on and that this run has not used before.
 func freeAddr(t testing.TB) string {
 	t.Helper()
-	for range 2000 {
-		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", nextPort.Add(1))); err == nil {
-			defer l.Close()
-			return l.Addr().String()
-		}
+	port, err := testport.Plugin.Free()
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Fatal("no free port found")
-	return ""
+	return fmt.Sprintf("127.0.0.1:%d", port)
 }
 
 func (s *site) mustLoad(block, options string) {

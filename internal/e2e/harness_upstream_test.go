@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/caddy-anvil/anvil/internal/testport"
 )
 
 // hit is one request as it came over the wire.
@@ -86,7 +88,7 @@ func newUpstreamAt(t testing.TB, port int) *upstream {
 	// A process that is just being started holds copies of all sockets for a moment, closed ones too.
 	waitFor(t, patience, "the port being free", func() (free bool) {
 		var err error
-		ln, err = listenOn(port)
+		ln, err = testport.On(port)
 		return err == nil
 	})
 	return newUpstreamOn(t, ln, nil)

@@ -44,3 +44,31 @@ func holds(t testing.TB, during time.Duration, what string, cond func() bool) {
 		}
 	}
 }
+
+// lateness is what a loaded machine may add to a time limit before a test calls it broken.
+const lateness = 2 * time.Second
+
+// inTime fails the test when something takes longer than the limit five times in a row. A machine that stands still for
+// seconds makes it late once.
+func inTime(t testing.TB, what string, limit time.Duration, do func()) {
+	t.Helper()
+	tookInTime(t, what, limit, func() time.Duration {
+		start := time.Now()
+		do()
+		return time.Since(start)
+	})
+}
+
+// tookInTime is inTime for what measures itself.
+func tookInTime(t testing.TB, what string, limit time.Duration, measure func() time.Duration) {
+	t.Helper()
+	var all []time.Duration
+	for range 5 {
+		took := measure()
+		if took <= limit {
+			return
+		}
+		all = append(all, took)
+	}
+	t.Errorf("%s took %s, at most %s was allowed", what, all, limit)
+}

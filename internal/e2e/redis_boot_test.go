@@ -11,26 +11,6 @@ import (
 	"github.com/caddy-anvil/anvil/internal/redistest"
 )
 
-// lateness is what a loaded machine may add to a time limit before a test calls it broken.
-const lateness = 2 * time.Second
-
-// inTime fails the test when something takes longer than the limit five times in a row. A machine that stands still for
-// seconds makes it late once.
-func inTime(t *testing.T, what string, limit time.Duration, do func()) {
-	t.Helper()
-	var all []time.Duration
-	for range 5 {
-		start := time.Now()
-		do()
-		took := time.Since(start)
-		if took <= limit {
-			return
-		}
-		all = append(all, took)
-	}
-	t.Errorf("%s took %s, at most %s was allowed", what, all, limit)
-}
-
 // refusedInTime fails the test unless a webhook is answered 503 with a Retry-After while accept_timeout has its default.
 func refusedInTime(t *testing.T, c *instance, body []byte) {
 	t.Helper()

@@ -43,21 +43,29 @@ func patientSite(u *upstream) string {
 
 func TestSIGTERMCutsALongDeliveryAndTheNextStartRepeatsIt(t *testing.T) {
 	t.Parallel()
-	up := newUpstream(t, func(n int, _ hit) answer { return answer{hang: n == 1} })
+	up := newUpstream(t, func(n int, _ hit) answer { return answer{hang: n%2 == 1} })
 	c := newInstance(t)
 	conf := c.caddyfile("\t\tdrain_timeout 1s", patientSite(up))
-	c.start(conf)
-	id := accepted(t, c.site+"/hooks", hook(1))
-	up.wait(1, patience)
-	c.term() // or the delivery would take its hour
-	c.start(conf)
-	if h := up.wait(2, patience)[1]; h.jobID() != id {
-		t.Errorf("the next start sent job %s, want %s", h.jobID(), id)
-	}
-	j := c.waitState(id, "delivered", patience)
-	if len(j.Ledger) != 2 || j.Ledger[0].Class != "interrupted" || j.Ledger[1].Class != "delivered" {
-		t.Errorf("ledger is %+v, want an interrupted row and a delivered one", j.Ledger)
-	}
+	n := 0
+	tookInTime(t, "the end with drain_timeout 1s, which is 4s by default,", 4*time.Second, func() time.Duration {
+		c.start(conf)
+		id := accepted(t, c.site+"/hooks", hook(n))
+		up.wait(n+1, patience)
+		start := time.Now()
+		c.term()
+		took := time.Since(start)
+		c.start(conf)
+		if h := up.wait(n+2, patience)[n+1]; h.jobID() != id {
+			t.Errorf("the next start sent job %s, want %s", h.jobID(), id)
+		}
+		j := c.waitState(id, "delivered", patience)
+		if len(j.Ledger) != 2 || j.Ledger[0].Class != "interrupted" || j.Ledger[1].Class != "delivered" {
+			t.Errorf("ledger is %+v, want an interrupted row and a delivered one", j.Ledger)
+		}
+		c.term()
+		n += 2
+		return took
+	})
 }
 
 func TestSIGTERMDoesNotBeginQueuedDeliveries(t *testing.T) {
@@ -99,11 +107,18 @@ func TestSIGTERMIsBoundedWithAHangingUpstreamAndAStalledSender(t *testing.T) {
 	up := newUpstream(t, func(int, hit) answer { return answer{hang: true} })
 	c := newInstance(t)
 	stalled := fmt.Sprintf("\n\tanvil /stalled stalled {\n\t\tverify hmac %q\n\t\tread_timeout 3s\n\t\tdeliver %s\n\t}", secret, up.addr())
-	c.start(c.caddyfile("\t\tdrain_timeout 1s", patientSite(up)+stalled))
-	accepted(t, c.site+"/hooks", hook(1))
-	up.wait(1, patience)
-	conn := dial(t, c.site)
-	_ = conn.SetDeadline(time.Time{}) // so that it is the server who ends it
-	_, _ = io.WriteString(conn, strings.Replace(c.rawPost(1000, "X-Signature: "+sign(secret, nil)), "/hooks", "/stalled", 1)+"ten bytes.")
-	c.term()
+	conf := c.caddyfile("\t\tdrain_timeout 1s", patientSite(up)+stalled)
+	n := 0
+	tookInTime(t, "the end with drain_timeout 1s and read_timeout 3s", 10*time.Second, func() time.Duration {
+		c.start(conf)
+		n++
+		accepted(t, c.site+"/hooks", hook(n))
+		up.wait(n, patience)
+		conn := dial(t, c.site)
+		_ = conn.SetDeadline(time.Time{}) // so that it is the server who ends it
+		_, _ = io.WriteString(conn, strings.Replace(c.rawPost(1000, "X-Signature: "+sign(secret, nil)), "/hooks", "/stalled", 1)+"ten bytes.")
+		start := time.Now()
+		c.term()
+		return time.Since(start)
+	})
 }
