@@ -176,7 +176,7 @@ type RetryConfig struct {
 // RateLimitConfig limits how many requests may come in a window of time.
 type RateLimitConfig struct {
 	// What is counted: `ip`, each client address by itself (IPv6 by its /64 network), before anything is verified; or
-	// `source`, all verified webhooks of the source together. Required.
+	// `source`, all verified webhooks of the source together, or all that come when nothing verifies. Required.
 	Scope string `json:"scope,omitempty"`
 
 	// How many may come in the window. Required.

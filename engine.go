@@ -2,6 +2,7 @@ package anvil
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -150,8 +151,12 @@ func (e *engine) check() health {
 	ctx, cancel := context.WithTimeout(context.Background(), checkTimeout)
 	defer cancel()
 	e.health.err = e.store.Check(ctx)
-	if n, err := e.worker.Unrouted(ctx); err == nil {
+	// A store that is only slow to count still takes webhooks.
+	n, err := e.worker.Unrouted(ctx)
+	if err == nil {
 		e.health.unrouted = n
+	} else if e.health.err == nil && !errors.Is(err, context.DeadlineExceeded) {
+		e.health.err = err
 	}
 	e.checked = time.Now()
 	return e.health

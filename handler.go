@@ -172,9 +172,10 @@ func (h *Handler) serve(ctx context.Context, in *incoming) (store.Accepted, *ref
 		return none, s.unprovedRefusal(ctx, in)
 	}
 	in.trust.countSecret()
-	// Only what is let in uses up the source's budget, so that a forger cannot lock the provider out.
-	if s.all != nil {
-		if ok, retry := s.all.Allow(ingress.RateKey{}, in.began); !ok {
+	// Only what is proved uses up the source's budget, so that a forger cannot lock the provider out. The time is that of now:
+	// a body may have taken longer than a window.
+	if s.all != nil && in.trust.verdict.OK {
+		if ok, retry := s.all.Allow(ingress.RateKey{}, time.Now()); !ok {
 			return none, &refusal{status: http.StatusTooManyRequests, code: "rate_limited", reason: "rate_limit_source", retry: retry}
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -392,19 +393,25 @@ func TestAnyOfSeveralVerifiersIsEnough(t *testing.T) {
 }
 
 func TestOnlyVerifiedWebhooksUseUpTheSourcesRate(t *testing.T) {
-	s := newSite(t)
-	s.mustLoad("anvil shop {\nverify hmac "+testSecret+"\nrate_limit source 1 1h\n}", "")
-	for range 3 {
-		if r := s.do(http.MethodPost, "/", "x", func(r *http.Request) { r.Header.Set("X-Signature", sign("y")) }); r.status != 401 {
-			t.Fatalf("forgery: %d", r.status)
+	for _, reportOnly := range []bool{false, true} {
+		s, options, forged := newSite(t), "", 401
+		if reportOnly {
+			options, forged = " {\nreport_only\n}", 202
 		}
-	}
-	if r := s.post("x"); r.status != 202 {
-		t.Fatalf("first genuine: %d %s", r.status, r.body)
-	}
-	r := s.post("y")
-	if r.status != 429 || r.header.Get("Retry-After") == "" || !strings.Contains(r.body, "rate_limited") {
-		t.Errorf("second genuine: %d %v %s", r.status, r.header, r.body)
+		s.mustLoad("anvil shop {\nverify hmac "+testSecret+options+"\nrate_limit source 1 1h\n}", "")
+		for i := range 3 {
+			r := s.do(http.MethodPost, "/", strconv.Itoa(i), func(r *http.Request) { r.Header.Set("X-Signature", sign("y")) })
+			if r.status != forged {
+				t.Fatalf("%q: forgery: %d, want %d", options, r.status, forged)
+			}
+		}
+		if r := s.post("x"); r.status != 202 {
+			t.Fatalf("%q: first genuine: %d %s", options, r.status, r.body)
+		}
+		r := s.post("y")
+		if r.status != 429 || r.header.Get("Retry-After") == "" || !strings.Contains(r.body, "rate_limited") {
+			t.Errorf("%q: second genuine: %d %v %s", options, r.status, r.header, r.body)
+		}
 	}
 }
 

@@ -92,6 +92,7 @@ func TestOrphansAreSparedWhileOtherInstancesMayStillBeComingBack(t *testing.T) {
 		{orphanAfter: 24 * time.Hour, spared: 10 * time.Minute},
 		{orphanAfter: 10 * time.Minute, spared: 10 * time.Minute},
 		{orphanAfter: 3 * time.Minute, spared: 3 * time.Minute},
+		{orphanAfter: 30 * time.Second, spared: 30 * time.Second},
 	} {
 		t.Run(c.orphanAfter.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -115,6 +115,10 @@ func (e *Engine) died(jobs []event.Job) {
 
 func (e *Engine) keepHouse(tick *time.Ticker) {
 	next := e.every.House
+	if r := e.rules(); r != nil && r.OrphanAfter > 0 {
+		// Another instance kills what nobody has noted for so long.
+		next = min(next, max(r.OrphanAfter/3, e.every.Poll))
+	}
 	if err := e.house(); err != nil {
 		e.complain("noting which endpoints are configured", err)
 		next = min(next, e.every.Recover)

@@ -361,7 +361,11 @@ func (s *Store) read(ctx context.Context, f func(c *sqlite.Conn) error) error {
 	}
 	defer s.reads.Put(c)
 	if err = exec(c, "BEGIN"); err == nil {
-		err = errors.Join(f(c), exec(c, "ROLLBACK"))
+		err = f(c)
+		// The caller may have left, and that interrupts every statement. A transaction that stayed open would refuse the next
+		// reader, and keep the log from being emptied.
+		c.SetInterrupt(nil)
+		err = errors.Join(err, exec(c, "ROLLBACK"))
 	}
 	if err != nil {
 		if ctx.Err() != nil {
