@@ -152,9 +152,9 @@ func (e *engine) check() health {
 	defer cancel()
 	e.health.err = e.store.Check(ctx)
 	// A store that is only slow to count still takes webhooks.
-	n, err := e.worker.Unrouted(ctx)
+	stats, err := e.store.Stats(ctx)
 	if err == nil {
-		e.health.unrouted = n
+		e.health.unrouted = e.worker.Unrouted(stats.Lanes)
 	} else if e.health.err == nil && !errors.Is(err, context.DeadlineExceeded) {
 		e.health.err = err
 	}

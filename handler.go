@@ -263,14 +263,14 @@ var hostNames = []string{"http.request.host", "http.request.hostport", "http.req
 // tenantOf refuses what it cannot resolve: with an empty text in its place all tenants would be one, and the events of one
 // duplicates of another's.
 func (s *source) tenantOf(r *http.Request) (string, error) {
-	if s.tenant == "" {
+	if s.cfg.Tenant == "" {
 		return "", nil
 	}
 	repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	if !ok {
 		return "", errors.New("resolving tenant: the request has no placeholders")
 	}
-	tenant, err := repl.ReplaceFunc(s.tenant, func(name string, value any) (any, error) {
+	tenant, err := repl.ReplaceFunc(s.cfg.Tenant, func(name string, value any) (any, error) {
 		if _, known := repl.Get(name); !known {
 			return nil, fmt.Errorf("unrecognized placeholder {%s}", name)
 		}

@@ -37,7 +37,7 @@ func (s *source) replies(p *verify.Provider) (accepted, refused response) {
 	if p != nil && p.Refused.Status != 0 {
 		refused = response{p.Refused, false}
 	}
-	if r := s.respond; r != nil {
+	if r := s.cfg.Respond; r != nil {
 		status := cmp.Or(r.Status, http.StatusAccepted)
 		accepted = response{verify.Answer{Status: status}, r.Body == nil && status != http.StatusNoContent && status != http.StatusResetContent}
 		if r.Body != nil {

@@ -41,7 +41,6 @@ type source struct {
 	fetch      verify.Fetcher
 	proof      string // how it verifies, for logs
 	dedupe     string // by what it recognises repeats, for logs
-	tenant     string
 	publicURL  string // without a slash at its end; empty: as the request says
 	jobs       []jobPlan
 
@@ -55,7 +54,6 @@ type source struct {
 	readTimeout time.Duration
 	inFlight    *ingress.InFlight
 	byIP, all   *ingress.RateLimiter
-	respond     *RespondConfig
 	reply       response // for verify none
 	cutHeaders  []string
 	cutQuery    []string
@@ -73,9 +71,8 @@ type jobPlan struct {
 func newSource(cfg *SourceConfig, maxPending int, log *zap.Logger) (*source, error) {
 	s := &source{
 		cfg: *cfg, log: sampled(log).With(zap.String("source", cfg.Source)),
-		tenant: cfg.Tenant, maxBody: cfg.maxBody(), readTimeout: orDefault(cfg.ReadTimeout, defaultReadTimeout),
+		maxBody: cfg.maxBody(), readTimeout: orDefault(cfg.ReadTimeout, defaultReadTimeout),
 		inFlight:   ingress.NewInFlight(int64(cmp.Or(cfg.MaxInFlight, defaultMaxInFlight)), cmp.Or(cfg.MaxInFlightBytes, defaultMaxInFlightBytes)),
-		respond:    cfg.Respond,
 		cutHeaders: slices.Clone(neverStored),
 		fetch:      verify.NewHTTPFetcher(nil, time.Now),
 		delivers:   []string{http.MethodPost},

@@ -3,7 +3,6 @@
 package admin
 
 import (
-	"context"
 	"fmt"
 	"time"
 
@@ -19,9 +18,9 @@ type Service struct {
 	Store store.Store
 	// NewID makes the id of a replay's copy.
 	NewID func() event.ID
-	// Unrouted counts the pending jobs whose endpoint nobody has configured; nil counts none. Only whoever knows the
-	// configuration can tell.
-	Unrouted func(ctx context.Context) (int64, error)
+	// Unrouted counts the pending jobs whose endpoint nobody has configured. Only whoever knows the configuration can tell;
+	// nil counts none.
+	Unrouted func(lanes []store.LaneStats) int64
 }
 
 // Time is a point in time that marshals as RFC 3339 in UTC with six decimals always, so that answers sorted as text are

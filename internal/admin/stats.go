@@ -65,9 +65,7 @@ func (s *Service) Stats(ctx context.Context) (Stats, error) {
 		Warnings: append([]string{}, st.Warnings...),
 	}
 	if s.Unrouted != nil {
-		if out.Unrouted, err = s.Unrouted(ctx); err != nil {
-			return Stats{}, failed("counting unrouted jobs", err)
-		}
+		out.Unrouted = s.Unrouted(st.Lanes)
 	}
 	queues := map[string]Counts{}
 	for i := range st.Lanes {

@@ -9,6 +9,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -183,7 +184,7 @@ func (j *jwtChecker) text(r *Request) (string, Reason) {
 		}
 		return string(r.Body), ""
 	}
-	f := field{kind: headerField, name: canonicalHeader(j.header)}
+	f := field{kind: headerField, name: http.CanonicalHeaderKey(j.header)}
 	value, reason := f.get(r)
 	if reason != "" || !j.bearer {
 		return value, reason
@@ -279,13 +280,13 @@ func (j *jwtChecker) requires() []string {
 	if j.header == "" {
 		return nil
 	}
-	return []string{canonicalHeader(j.header)}
+	return []string{http.CanonicalHeaderKey(j.header)}
 }
 
 // carried implements carrying: a bearer token could be used again, so it is not kept.
 func (j *jwtChecker) carried() Carried {
 	if j.bearer {
-		return Carried{Headers: []string{canonicalHeader(j.header)}}
+		return Carried{Headers: []string{http.CanonicalHeaderKey(j.header)}}
 	}
 	return Carried{}
 }

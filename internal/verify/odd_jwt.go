@@ -3,13 +3,10 @@ package verify
 import (
 	"bytes"
 	"context"
-	"net/http"
 	"time"
 
 	"github.com/caddy-anvil/anvil/internal/jsonptr"
 )
-
-func canonicalHeader(name string) string { return http.CanonicalHeaderKey(name) }
 
 // constantContactScheme is a detached JWS in a header of which the name must be given.
 type constantContactScheme struct{}

@@ -210,6 +210,15 @@ func (w *watched) untilNext(t testing.TB, call string) {
 }
 
 // job returns a job with its ledger.
+func (w *watched) lanes(t testing.TB) []store.LaneStats {
+	t.Helper()
+	stats, err := w.Stats(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stats.Lanes
+}
+
 func (w *watched) job(t testing.TB, id event.ID) (event.Job, []event.Attempt) {
 	t.Helper()
 	j, ledger, err := w.Job(context.Background(), id)
