@@ -91,6 +91,58 @@ func TestCountsAreSetRightAfterRedisHasLostThem(t *testing.T) {
 	}
 }
 
+func TestALaneThatIsNewWhileCountsAreSetRightCounts(t *testing.T) {
+	server := redistest.Start(t)
+	s := on(t, server)
+	limited := func() store.Accept {
+		a := webhook()
+		a.Jobs[0].MaxPending = 3
+		return a
+	}
+	acceptThis(t, s, limited())
+	lines := monitor(t, server.Addr())
+	must(t, s.Configured(t.Context(), []store.LaneID{hooks}))
+	recount := lastScript(t, server, lines) // with the lanes of now
+	if last := recount[len(recount)-1]; last != "webhooks\x00github/default" {
+		t.Fatalf("the last script is for %q, want the lane: it does not set counts right", last)
+	}
+
+	for range 2 {
+		a := limited()
+		a.Jobs[0].Endpoint = "github/new"
+		acceptThis(t, s, a)
+	}
+	server.Do(recount...)
+	if _, err := s.Accept(t.Context(), limited()); !errors.Is(err, store.ErrBacklog) {
+		t.Errorf("the fourth: %v, want %v", err, store.ErrBacklog)
+	}
+
+	server.Do("HSET", "{anvil}:counts", "webhooks", 900)
+	must(t, s.Configured(t.Context(), []store.LaneID{hooks}))
+	if n := server.Do("HGET", "{anvil}:counts", "webhooks"); n != "3" {
+		t.Errorf("the queue has %v unfinished jobs after the next time, want 3", n)
+	}
+}
+
+// lastScript is the last call of a script so far, as it can be sent again.
+func lastScript(t *testing.T, server *redistest.Server, lines <-chan string) (call []any) {
+	t.Helper()
+	must(t, server.Client().Set(t.Context(), "the end", "1", 0).Err())
+	for {
+		words, lua := parseMonitor(t, <-lines)
+		switch {
+		case lua:
+		case words[0] == "set" && words[1] == "the end":
+			return call
+		case words[0] == "evalsha", words[0] == "eval":
+			call = call[:0]
+			for _, w := range words {
+				call = append(call, w)
+			}
+		}
+	}
+}
+
 func TestALargeWebhookHoldsUpNoSmallOne(t *testing.T) {
 	server := redistest.Start(t, "--proto-max-bulk-len", "1mb")
 	s := on(t, server)

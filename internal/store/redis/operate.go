@@ -92,7 +92,7 @@ func (s *Store) Configured(ctx context.Context, lanes []store.LaneID) error {
 	return s.recount(ctx)
 }
 
-// recount asks for all lanes of a queue at once: of a queue's lanes that are left out nothing would count.
+// recount gives all lanes at once: a queue of which one is left out keeps its count.
 func (s *Store) recount(ctx context.Context) error {
 	c, err := s.counts(ctx)
 	if err != nil || len(c.lanes) == 0 {

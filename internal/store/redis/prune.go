@@ -100,7 +100,7 @@ func atOnce(steps []func() error) error {
 
 // knownQueues are those that have or had jobs.
 func (s *Store) knownQueues(ctx context.Context, r store.Retention) ([]string, error) {
-	if time.Since(time.Unix(0, s.learnt.Load())) > learnEvery {
+	if s.learnt.before(learnEvery) {
 		var fields []string
 		err := s.read(ctx, "listing queues", func(ctx context.Context) (err error) {
 			fields, err = s.client.HKeys(ctx, s.keys.of("counts")).Result()
@@ -113,7 +113,7 @@ func (s *Store) knownQueues(ctx context.Context, r store.Retention) ([]string, e
 			queue, _, _ := strings.Cut(f, "\x00")
 			s.know(queue)
 		}
-		s.learnt.Store(time.Now().UnixNano())
+		s.learnt.set()
 	}
 	var all []string
 	s.queues.Range(func(queue, _ any) bool {

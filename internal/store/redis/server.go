@@ -38,9 +38,24 @@ type server struct {
 
 	tooOld      atomic.Pointer[error] // nil when it is not, or does not tell
 	used, limit atomic.Int64          // bytes of memory; limit is 0 for none
-	looked      atomic.Int64          // when, in nanoseconds
+	looked      moment
 	look        chan struct{}
 	again       chan struct{}
+}
+
+// moment is when something was done last. It keeps the monotonic reading, which a number would lose: by the wall clock a
+// pause would last longer by as much as that is set back. Reading it takes no lock and no memory: accepts come here.
+type moment struct{ at atomic.Pointer[time.Time] }
+
+func (m *moment) set() {
+	now := time.Now()
+	m.at.Store(&now)
+}
+
+// before tells whether it was longer ago than d, or never.
+func (m *moment) before(d time.Duration) bool {
+	at := m.at.Load()
+	return at == nil || time.Since(*at) > d
 }
 
 func newServer() *server {
@@ -153,12 +168,12 @@ func (s *Store) remember(info map[string]string) {
 	limit, _ := strconv.ParseInt(info["maxmemory"], 10, 64) // absent is none
 	s.server.used.Store(used)
 	s.server.limit.Store(limit)
-	s.server.looked.Store(time.Now().UnixNano())
+	s.server.looked.set()
 }
 
 // full tells whether there is no room for new work, as of a moment ago.
 func (s *Store) full() bool {
-	if time.Since(time.Unix(0, s.server.looked.Load())) > memoryEvery {
+	if s.server.looked.before(memoryEvery) {
 		select {
 		case s.server.look <- struct{}{}:
 		default:
@@ -171,7 +186,7 @@ func (s *Store) full() bool {
 func (s *Store) lookAtMemory(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, s.o.AcceptTimeout)
 	defer cancel()
-	s.server.looked.Store(time.Now().UnixNano()) // also when it fails: the next look is not sooner
+	s.server.looked.set() // also when it fails: the next look is not sooner
 	node, err := s.node(ctx)
 	if err != nil {
 		return

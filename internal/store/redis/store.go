@@ -34,8 +34,8 @@ type Store struct {
 	offset atomic.Int64 // microseconds
 	server *server
 
-	queues sync.Map     // names of those that have or had jobs, as far as this instance knows
-	learnt atomic.Int64 // when the others' queues were last asked for, in nanoseconds
+	queues sync.Map // names of those that have or had jobs, as far as this instance knows
+	learnt moment   // when the others' queues were last asked for
 
 	stop   context.CancelFunc
 	loops  sync.WaitGroup

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"zombiezen.com/go/sqlite"
 
 	"github.com/caddy-anvil/anvil/internal/event"
 	"github.com/caddy-anvil/anvil/internal/store"
@@ -224,6 +225,46 @@ func TestAClockThatWasSetBackDoesNotFreezeTheFigureOfFreeSpace(t *testing.T) {
 	}
 	now = now.Add(-time.Hour)
 	accept(t, s, webhook(1))
+}
+
+func TestAClockThatWasSetBackDoesNotStopTheRemovalOfKeys(t *testing.T) {
+	now := time.Now()
+	s, err := Open(t.Context(), Options{Path: filepath.Join(t.TempDir(), "anvil.db"), Now: func() time.Time { return now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	prune := func() {
+		t.Helper()
+		if _, err := s.Prune(t.Context(), store.Retention{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// leftOfOne is how many keys there are after pruning when one more has come and ended.
+	leftOfOne := func() (keys int) {
+		t.Helper()
+		a := webhook(1)
+		a.Keys[0].TTL = time.Second
+		accept(t, s, a)
+		now = now.Add(2 * time.Second)
+		prune()
+		err := s.do(t.Context(), false, func(tx *tx) error {
+			return tx.query("SELECT 1 FROM keys", func(*sqlite.Stmt) error { keys++; return nil })
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return keys
+	}
+
+	prune() // the next walk is a minute from now
+	now = now.Add(-time.Hour)
+	if n := leftOfOne(); n != 0 {
+		t.Errorf("%d keys are left after the clock was set back, want none", n)
+	}
+	if n := leftOfOne(); n != 1 {
+		t.Errorf("%d keys are left within a minute of the last walk, want 1", n)
+	}
 }
 
 func TestTheLogBeginsAnewWhileWritesGoOn(t *testing.T) {

@@ -118,7 +118,8 @@ func (t *tx) dropSpent(ev int64) error {
 // ended that the walk should go on at once.
 func (t *tx) sweepKeys() (more bool, err error) {
 	w := t.w
-	if w.swept > 0 && t.now < w.swept {
+	// A clock that was set back must not stop the walks.
+	if wait := w.swept - t.now; wait > 0 && wait <= sweepPause.Microseconds() {
 		return false, nil
 	}
 	type key struct{ h, event int64 }

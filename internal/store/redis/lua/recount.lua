@@ -18,6 +18,14 @@ for lane, n in pairs(pending) do
 	local queue = queue_of(lane)
 	queues[queue] = (queues[queue] or 0) + n + active[lane]
 end
+-- A lane that is new since the caller looked adds to its queue's count and not to this sum: the next call sets it right.
+local fields = redis.call('HKEYS', counts)
+for i = 1, #fields do
+	local lane = string.match(fields[i], '^(.*)%z[0-6]$')
+	if lane and not pending[lane] then
+		queues[queue_of(lane)] = nil
+	end
+end
 for queue, n in pairs(queues) do
 	redis.call('HSET', counts, queue, n)
 end
