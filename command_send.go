@@ -80,7 +80,6 @@ type sender struct {
 	body      []byte
 	given     bool // the body is the user's
 	client    *http.Client
-	seen      map[string]bool // ids of jobs
 }
 
 // sent is what became of one request.
@@ -88,7 +87,7 @@ type sent struct {
 	Outcome string `json:"outcome"` // accepted, duplicate, refused, foreign or failed
 	Status  int    `json:"status,omitempty"`
 	JobID   string `json:"job_id,omitempty"`
-	// Replayed is null where the answer does not tell: some providers get one without our words.
+	// Replayed is null unless anvil took the webhook.
 	Replayed *bool  `json:"replayed"`
 	Error    string `json:"error,omitempty"`
 }
@@ -143,7 +142,7 @@ func (f *sendFlags) sender(in io.Reader, args []string) (*sender, error) {
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return nil, fmt.Errorf("'%s' is not a URL to send to; write it whole, as in http://localhost:8080/hooks/github", args[0])
 	}
-	s := &sender{url: args[0], publicURL: f.publicURL, eventType: f.eventType, seen: map[string]bool{}}
+	s := &sender{url: args[0], publicURL: f.publicURL, eventType: f.eventType}
 	if f.private != "" {
 		keys, err := readSecrets("--private-key", f.private)
 		if err != nil {
@@ -253,23 +252,18 @@ func (s *sender) send(ctx context.Context, r *verify.Request) sent {
 // read tells anvil's answers from those of others by the id of a job, which all that is accepted gets, and by its errors.
 func (s *sender) read(res *http.Response, body []byte) sent {
 	var ours struct {
-		Replayed *bool  `json:"replayed"`
-		Error    string `json:"error"`
+		Error string `json:"error"`
 	}
-	_ = json.Unmarshal(body, &ours) // an answer that is none of ours has neither
+	_ = json.Unmarshal(body, &ours) // an answer that is none of ours has none
 	out := sent{Status: res.StatusCode, JobID: res.Header.Get("Anvil-Job-Id")}
 	refused := &s.provider.Refused
 	switch ok := res.StatusCode >= 200 && res.StatusCode < 300; {
 	case ok && out.JobID != "":
-		out.Outcome, out.Replayed = "accepted", ours.Replayed
-		if out.Replayed == nil && s.seen[out.JobID] {
-			known := true
-			out.Replayed = &known
-		}
-		if out.Replayed != nil && *out.Replayed {
+		replayed := res.Header.Get("Anvil-Replayed") == "true"
+		out.Outcome, out.Replayed = "accepted", &replayed
+		if replayed {
 			out.Outcome = "duplicate"
 		}
-		s.seen[out.JobID] = true
 	case !ok && ours.Error != "" && isCode(ours.Error):
 		out.Outcome, out.Error = "refused", ours.Error
 	case refused.Status != 0 && res.StatusCode == refused.Status && string(body) == refused.Body:

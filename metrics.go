@@ -127,6 +127,8 @@ var (
 		[]string{"queue", "state"}, nil)
 	oldestDesc = prometheus.NewDesc("caddy_anvil_oldest_pending_seconds",
 		"Age of the oldest pending job of a queue, counted from its creation; 0 when there is none.", []string{"queue"}, nil)
+	warningsDesc = prometheus.NewDesc("caddy_anvil_store_warnings",
+		"Standing warnings about the stores, such as a Redis that keeps nothing on disk; /anvil/stats has their words.", nil, nil)
 )
 
 const scrapeTimeout = 5 * time.Second
@@ -138,6 +140,7 @@ type depthCollector struct{}
 func (depthCollector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- jobsDesc
 	ch <- oldestDesc
+	ch <- warningsDesc
 }
 
 // Collect implements prometheus.Collector.
@@ -157,7 +160,7 @@ func (depthCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()
-	seen := map[string]bool{}
+	seen, warnings := map[string]bool{}, 0
 	for _, e := range openEngines() {
 		// While a reload changes a shared store's connection, two engines are open on the same place.
 		place := e.store.Describe()
@@ -169,6 +172,7 @@ func (depthCollector) Collect(ch chan<- prometheus.Metric) {
 		if err != nil {
 			continue // no figure rather than a wrong one
 		}
+		warnings += len(stats.Warnings)
 		for _, name := range e.configuredQueues() {
 			get(name)
 		}
@@ -184,6 +188,7 @@ func (depthCollector) Collect(ch chan<- prometheus.Metric) {
 			d.oldest = max(d.oldest, l.OldestPending)
 		}
 	}
+	ch <- prometheus.MustNewConstMetric(warningsDesc, prometheus.GaugeValue, float64(warnings))
 	for name, d := range queues {
 		for _, s := range event.States() {
 			ch <- prometheus.MustNewConstMetric(jobsDesc, prometheus.GaugeValue, float64(d.jobs[s]), name, s.String())

@@ -334,6 +334,17 @@ func TestRespondReplacesTheAnswerButNotTheID(t *testing.T) {
 	}
 }
 
+func TestADuplicateIsMarkedWhateverTheBody(t *testing.T) {
+	for _, answer := range []string{"", "respond 200 \"\""} {
+		s := newSite(t)
+		s.mustLoad("anvil shop {\nverify hmac "+testSecret+"\n"+answer+"\n}", "")
+		first, again := s.post("x"), s.post("x")
+		if first.header.Get("Anvil-Replayed") != "" || again.header.Get("Anvil-Replayed") != "true" {
+			t.Errorf("%q: the first answer has %v, the second %v; want the second marked", answer, first.header, again.header)
+		}
+	}
+}
+
 func TestTenantsDoNotShareKeys(t *testing.T) {
 	s := newSite(t)
 	s.mustLoad("anvil shop {\nverify hmac "+testSecret+"\ntenant {http.request.header.X-Tenant}\n}", "")

@@ -66,6 +66,9 @@ func writeAnswer(w http.ResponseWriter, a *verify.Answer) error {
 // answer tells the sender that its webhook is stored, or was before.
 func (s *source) answer(w http.ResponseWriter, first string, a *store.Accepted, by *proof) error {
 	w.Header()["Anvil-Job-Id"] = []string{first}
+	if a.Duplicate { // here too, as many a body is the provider's
+		w.Header()["Anvil-Replayed"] = []string{"true"}
+	}
 	to := &s.reply
 	if by != nil {
 		to = &by.accepted

@@ -95,6 +95,9 @@ func TestARedisThatMayLoseWebhooksIsWarnedOf(t *testing.T) {
 			if len(stats.Warnings) != len(c.want) {
 				t.Errorf("stats warn of %q, want %q", stats.Warnings, c.want)
 			}
+			if n, _ := i.metric("caddy_anvil_store_warnings"); n != float64(len(c.want)) {
+				t.Errorf("the metric counts %v warnings, want %d", n, len(c.want))
+			}
 			for _, part := range c.want {
 				if !strings.Contains(strings.Join(stats.Warnings, "\n"), part) {
 					t.Errorf("stats warn of %q, want %q", stats.Warnings, part)
