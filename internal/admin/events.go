@@ -51,7 +51,7 @@ type EventDetail struct {
 	Jobs []Job `json:"jobs"`
 }
 
-// Events lists events by the parameters source, tenant, limit (1 to 500, default 50) and cursor.
+// Events lists events by the parameters source, tenant, eventType, limit (1 to 500, default 50) and cursor.
 func (s *Service) Events(ctx context.Context, query url.Values) (EventList, error) {
 	f, err := parseEventFilter(query)
 	if err != nil {

@@ -102,15 +102,21 @@ func TestAnEventShowsTheReplaysAmongItsJobs(t *testing.T) {
 func TestEventsAreSelectedByEachParameterAndWalkedToTheEnd(t *testing.T) {
 	f := newFixture(t)
 	first := f.accept(from("github", "acme"))
-	second := f.accept(from("stripe", "acme"))
-	third := f.accept(from("stripe", ""))
+	second := f.accept(from("stripe", "acme"), typed("invoice.paid"))
+	third := f.accept(from("stripe", ""), typed(""))
 	for query, want := range map[string][]event.ID{
-		"":                          {third.Event.ID, second.Event.ID, first.Event.ID},
-		"source=stripe":             {third.Event.ID, second.Event.ID},
-		"tenant=acme":               {second.Event.ID, first.Event.ID},
-		"source=stripe&tenant=acme": {second.Event.ID},
-		"source=other":              nil,
-		"limit=1":                   {third.Event.ID, second.Event.ID, first.Event.ID},
+		"":                             {third.Event.ID, second.Event.ID, first.Event.ID},
+		"source=stripe":                {third.Event.ID, second.Event.ID},
+		"tenant=acme":                  {second.Event.ID, first.Event.ID},
+		"source=stripe&tenant=acme":    {second.Event.ID},
+		"source=other":                 nil,
+		"eventType=":                   {third.Event.ID, second.Event.ID, first.Event.ID},
+		"eventType=push":               {first.Event.ID},
+		"eventType=invoice":            nil,
+		"eventType=Push":               nil,
+		"eventType=push&tenant=acme":   {first.Event.ID},
+		"eventType=push&source=stripe": nil,
+		"limit=1":                      {third.Event.ID, second.Event.ID, first.Event.ID},
 	} {
 		q, _ := url.ParseQuery(query)
 		var got []event.ID

@@ -49,6 +49,10 @@ func from(source, tenant string) edit {
 	return func(a *store.Accept) { a.Event.Source, a.Event.Tenant = source, tenant }
 }
 
+func typed(name string) edit {
+	return func(a *store.Accept) { a.Event.Type = name }
+}
+
 func to(queue string, endpoints ...string) edit {
 	return func(a *store.Accept) {
 		for _, e := range endpoints {

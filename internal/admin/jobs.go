@@ -70,7 +70,7 @@ type FailureContext struct {
 }
 
 // Jobs lists jobs by the parameters state, queue ("<queue>.dead" for its dead jobs), source, endpoint ("<source>/<name>",
-// or the bare name beside source), tenant, limit (1 to 500, default 50) and cursor.
+// or the bare name beside source), tenant, eventType, limit (1 to 500, default 50) and cursor.
 func (s *Service) Jobs(ctx context.Context, query url.Values) (JobList, error) {
 	f, err := parseJobFilter(query)
 	if err != nil {

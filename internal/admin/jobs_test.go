@@ -18,8 +18,8 @@ func TestJobsAreSelectedByEachParameter(t *testing.T) {
 	f := newFixture(t)
 	dead := f.in(event.Dead)
 	delivered := f.in(event.Delivered, from("github", "acme"))
-	fanOut := f.accept(from("stripe", "acme"), to("billing", "stripe/default", "stripe/audit"))
-	observed := f.in(event.Observed, from("quiet", ""))
+	fanOut := f.accept(from("stripe", "acme"), typed("invoice.paid"), to("billing", "stripe/default", "stripe/audit"))
+	observed := f.in(event.Observed, from("quiet", ""), typed(""))
 	deadBill := f.in(event.Dead, from("shop", ""), to("billing", "shop/default"))
 
 	for query, want := range map[string][]event.ID{
@@ -40,6 +40,15 @@ func TestJobsAreSelectedByEachParameter(t *testing.T) {
 		"tenant=acme":                     ids(delivered, fanOut),
 		"tenant=acme&source=github":       ids(delivered),
 		"source=github&state=dead":        ids(dead),
+		"eventType=":                      ids(dead, delivered, fanOut, observed, deadBill),
+		"eventType=push":                  ids(dead, delivered, deadBill),
+		"eventType=invoice.paid":          ids(fanOut),
+		"eventType=invoice":               nil,
+		"eventType=Push":                  nil,
+		"eventType=push&source=github":    ids(dead, delivered),
+		"eventType=push&tenant=acme":      ids(delivered),
+		"eventType=push&state=dead":       ids(dead, deadBill),
+		"eventType=push&source=quiet":     nil,
 		"source=github&queue=billing":     nil,
 		"tenant=acme&queue=billing":       ids(fanOut),
 		"limit=500":                       ids(dead, delivered, fanOut, observed, deadBill),
@@ -58,7 +67,9 @@ func TestJobsAreSelectedByEachParameter(t *testing.T) {
 func TestAListOfJobsIsRefusedWithTheNameOfTheParameterAndWhatIsAllowed(t *testing.T) {
 	f := newFixture(t)
 	for query, want := range map[string][]string{
-		"colour=red":                     {`"colour"`, "unknown", "state, queue, source, endpoint, tenant, limit, cursor"},
+		"colour=red":                     {`"colour"`, "unknown", "state, queue, source, endpoint, tenant, eventType, limit, cursor"},
+		"event_type=push":                {`"event_type"`, "unknown", "eventType"},
+		"eventType=a&eventType=b":        {`"eventType"`, "once"},
 		"state=asleep":                   {`"state"`, "asleep", "pending, running, delivered, dead, cancelled, replayed, observed"},
 		"state=Dead":                     {`"state"`},
 		"state=dead&state=pending":       {`"state"`, "once"},

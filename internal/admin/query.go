@@ -20,7 +20,7 @@ const (
 
 // parseJobFilter reads the query of a list of jobs.
 func parseJobFilter(q url.Values) (store.JobFilter, error) {
-	if err := checkNames(q, "state", "queue", "source", "endpoint", "tenant", "limit", "cursor"); err != nil {
+	if err := checkNames(q, "state", "queue", "source", "endpoint", "tenant", "eventType", "limit", "cursor"); err != nil {
 		return store.JobFilter{}, err
 	}
 	limit, err := parseLimit(q.Get("limit"))
@@ -29,7 +29,7 @@ func parseJobFilter(q url.Values) (store.JobFilter, error) {
 	}
 	f := store.JobFilter{
 		Queue: q.Get("queue"), Source: q.Get("source"), Endpoint: q.Get("endpoint"), Tenant: q.Get("tenant"),
-		Limit: limit, Cursor: q.Get("cursor"),
+		EventType: q.Get("eventType"), Limit: limit, Cursor: q.Get("cursor"),
 	}
 	if name := q.Get("state"); name != "" {
 		state, ok := event.ParseState(name)
@@ -59,11 +59,13 @@ func parseJobFilter(q url.Values) (store.JobFilter, error) {
 
 // parseEventFilter reads the query of a list of events.
 func parseEventFilter(q url.Values) (store.EventFilter, error) {
-	if err := checkNames(q, "source", "tenant", "limit", "cursor"); err != nil {
+	if err := checkNames(q, "source", "tenant", "eventType", "limit", "cursor"); err != nil {
 		return store.EventFilter{}, err
 	}
 	limit, err := parseLimit(q.Get("limit"))
-	return store.EventFilter{Source: q.Get("source"), Tenant: q.Get("tenant"), Limit: limit, Cursor: q.Get("cursor")}, err
+	return store.EventFilter{
+		Source: q.Get("source"), Tenant: q.Get("tenant"), EventType: q.Get("eventType"), Limit: limit, Cursor: q.Get("cursor"),
+	}, err
 }
 
 // checkNames refuses what it does not know: a misspelt filter that is dropped shows everything as if it matched.

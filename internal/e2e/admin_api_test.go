@@ -91,7 +91,7 @@ func TestTheListsPageThroughEverythingNewestFirst(t *testing.T) {
 	c.settled(patience)
 	for filter, n := range map[string]int{
 		"source=demo": 25, "source=other": 0, "queue=webhooks": 25, "queue=q": 0,
-		"endpoint=demo/default": 25, "endpoint=demo/x": 0, "state=delivered": 25, "state=dead": 0, "tenant=x": 0,
+		"endpoint=demo/default": 25, "endpoint=demo/x": 0, "state=delivered": 25, "state=dead": 0, "tenant=x": 0, "eventType=x": 0,
 		"source=demo&state=delivered&queue=webhooks": 25,
 	} {
 		if got := len(c.jobs(filter)); got != n {

@@ -213,16 +213,20 @@ type JobFilter struct {
 	Source   string
 	Endpoint string
 	Tenant   string
-	Limit    int
-	Cursor   string
+	// EventType is the whole type of the event that the job is of; a job of an event without a type matches none.
+	EventType string
+	Limit     int
+	Cursor    string
 }
 
 // EventFilter selects events; empty fields select all. Limit must be positive.
 type EventFilter struct {
 	Source string
 	Tenant string
-	Limit  int
-	Cursor string
+	// EventType is the whole type; an event without one matches none.
+	EventType string
+	Limit     int
+	Cursor    string
 }
 
 // Stats is what the store counts.
@@ -264,10 +268,11 @@ type StateRetention [7]time.Duration
 func (f *JobFilter) Match(j *event.Job) bool {
 	return (f.State == nil || *f.State == j.State) && (f.Queue == "" || f.Queue == j.Queue) &&
 		(f.Source == "" || f.Source == j.Source) && (f.Endpoint == "" || f.Endpoint == j.Endpoint) &&
-		(f.Tenant == "" || f.Tenant == j.Tenant)
+		(f.Tenant == "" || f.Tenant == j.Tenant) && (f.EventType == "" || f.EventType == j.EventType)
 }
 
 // Match reports whether an event is one that the filter selects.
 func (f *EventFilter) Match(e *event.Event) bool {
-	return (f.Source == "" || f.Source == e.Source) && (f.Tenant == "" || f.Tenant == e.Tenant)
+	return (f.Source == "" || f.Source == e.Source) && (f.Tenant == "" || f.Tenant == e.Tenant) &&
+		(f.EventType == "" || f.EventType == e.Type)
 }

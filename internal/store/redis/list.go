@@ -63,7 +63,9 @@ func (s *Store) lists(ctx context.Context, f *store.JobFilter) ([]string, error)
 			}
 			for lane := range c.lanes {
 				l := parseLane(lane)
-				j := event.Job{State: st, Queue: l.Queue, Endpoint: l.Endpoint, Source: store.SourceOf(l.Endpoint), Tenant: f.Tenant}
+				j := event.Job{ // tenant and type are as asked for: a lane has jobs of any
+					State: st, Queue: l.Queue, Endpoint: l.Endpoint, Source: store.SourceOf(l.Endpoint), Tenant: f.Tenant, EventType: f.EventType,
+				}
 				if f.Match(&j) {
 					lists = append(lists, s.keys.wait(l))
 				}
@@ -173,7 +175,7 @@ func (s *Store) Events(ctx context.Context, f store.EventFilter) (events []event
 		return nil, "", err
 	}
 	err = s.read(ctx, "listing events", func(ctx context.Context) error {
-		p, err := s.heads(ctx, []string{s.keys.of("events")}, below, scan(f.Limit, f.Source != "" || f.Tenant != ""))
+		p, err := s.heads(ctx, []string{s.keys.of("events")}, below, scan(f.Limit, f != store.EventFilter{Limit: f.Limit, Cursor: f.Cursor}))
 		if err != nil {
 			return err
 		}

@@ -36,10 +36,10 @@ func acceptSpecs(it specify) {
 		f.wantClaimed(jobs, a.Jobs[0].ID)
 		f.finish(dead(leaseOf(token, jobs[0])))
 		kept, _ := f.event(a.Event.ID)
-		events := f.allEvents(store.EventFilter{Tenant: long("t"), Limit: 10})
-		listed := f.allJobs(store.JobFilter{Tenant: long("t"), Limit: 10})
+		events := f.allEvents(store.EventFilter{Tenant: long("t"), EventType: long("y"), Limit: 10})
+		listed := f.allJobs(store.JobFilter{Tenant: long("t"), EventType: long("y"), Limit: 10})
 		if len(events) != 1 || len(listed) != 1 {
-			f.Fatalf("the lists have %d events and %d jobs of the tenant, want 1 of each", len(events), len(listed))
+			f.Fatalf("the lists have %d events and %d jobs of the tenant and type, want 1 of each", len(events), len(listed))
 		}
 		for where, e := range map[string]event.Event{"accepted": kept, "claimed": jobs[0].Event, "listed": events[0]} {
 			if e.Tenant != long("t") || e.Type != long("y") || e.ProviderID != long("p") {

@@ -87,10 +87,14 @@ func cursorSpecs(it specify) {
 		if testing.Short() {
 			f.Skip("thousands of events, skipped with -short")
 		}
-		rare := f.accept(from("github", "rare"))
+		rare := f.accept(from("github", "rare"), typed("rare"))
 		f.acceptMany(store.PageScan + 100)
-		f.wantListed(store.JobFilter{Tenant: "rare"}, rare.Jobs[0].ID)
-		f.wantSame([]event.ID{rare.Event.ID}, idsOfEvents(f.allEvents(store.EventFilter{Tenant: "rare", Limit: 2})))
+		for _, filter := range []store.JobFilter{{Tenant: "rare"}, {EventType: "rare"}} {
+			f.wantListed(filter, rare.Jobs[0].ID)
+		}
+		for _, filter := range []store.EventFilter{{Tenant: "rare", Limit: 2}, {EventType: "rare", Limit: 2}} {
+			f.wantSame([]event.ID{rare.Event.ID}, idsOfEvents(f.allEvents(filter)))
+		}
 		if n := len(f.allJobs(store.JobFilter{Tenant: "common", Limit: 997})); n != store.PageScan+100 {
 			f.Fatalf("%d jobs of the other tenant, want %d", n, store.PageScan+100)
 		}

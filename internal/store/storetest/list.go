@@ -90,13 +90,14 @@ func listSpecs(it specify) {
 
 	it("every filter of jobs selects, alone and with the others", func(f *fixture) {
 		var all []event.Job
+		types := []string{"", "push", "Push", "push.tag"} // four beside three tenants, so that they meet in every pair
 		for _, state := range []event.State{event.Pending, event.Delivered} {
 			for _, queue := range []string{"webhooks", "slow"} {
 				for _, endpoint := range []string{"github/ci", "github/chat", "stripe/ci"} {
 					for _, tenant := range []string{"", "acme", "Acme"} {
 						source, _, _ := strings.Cut(endpoint, "/")
 						lane := store.LaneID{Queue: queue, Endpoint: endpoint + strconv.Itoa(len(all))}
-						a := f.jobIn(state, from(source, tenant), to(lane))
+						a := f.jobIn(state, from(source, tenant), typed(types[len(all)%len(types)]), to(lane))
 						all = append(all, f.job(a.Jobs[0].ID))
 					}
 				}
@@ -114,6 +115,17 @@ func listSpecs(it specify) {
 			{Endpoint: all[4].Endpoint},
 			{Endpoint: "github/ci"},
 			{Tenant: "acme"},
+			{EventType: "push"},
+			{EventType: "Push"},
+			{EventType: "pus"},
+			{EventType: "tag"},
+			{EventType: "push", Source: "github"},
+			{EventType: "push", Tenant: "acme"},
+			{EventType: "push", State: &pending},
+			{EventType: "push.tag", State: &dead},
+			{EventType: "push", Source: "github", Tenant: "acme", State: &pending},
+			{EventType: "push", Queue: "slow", Endpoint: all[13].Endpoint},
+			{EventType: "Push", Endpoint: all[13].Endpoint},
 			{State: &pending, Queue: "slow"},
 			{State: &pending, Queue: "slow", Source: "stripe", Tenant: "Acme"},
 			{Queue: "webhooks", Endpoint: all[0].Endpoint, Tenant: "acme"},
@@ -124,7 +136,7 @@ func listSpecs(it specify) {
 			for _, j := range all {
 				if (filter.State == nil || *filter.State == j.State) && (filter.Queue == "" || filter.Queue == j.Queue) &&
 					(filter.Source == "" || filter.Source == j.Source) && (filter.Endpoint == "" || filter.Endpoint == j.Endpoint) &&
-					(filter.Tenant == "" || filter.Tenant == j.Tenant) {
+					(filter.Tenant == "" || filter.Tenant == j.Tenant) && (filter.EventType == "" || filter.EventType == j.EventType) {
 					want = append(want, j.ID)
 				}
 			}
@@ -148,19 +160,55 @@ func listSpecs(it specify) {
 		f.wantListed(store.JobFilter{State: &replayed}, a.Jobs[0].ID)
 	})
 
-	it("source and tenant filter events, alone and together", func(f *fixture) {
+	it("a job is listed by its type in each state, and one without a type by none", func(f *fixture) {
+		for _, state := range event.States() {
+			if state == event.Pending || state == event.Replayed {
+				continue
+			}
+			f.jobIn(state, typed(""))
+			a := f.jobIn(state, typed("kind of "+state.String()))
+			f.wantListed(store.JobFilter{State: &state, EventType: a.Event.Type}, a.Jobs[0].ID)
+			f.wantListed(store.JobFilter{EventType: a.Event.Type}, a.Jobs[0].ID)
+		}
+		pending, replayed := event.Pending, event.Replayed
+		a := f.jobIn(event.Dead, typed("again"))
+		copied := f.replay(a.Jobs[0].ID)
+		f.accept(typed(""))
+		f.wantListed(store.JobFilter{EventType: "again"}, copied, a.Jobs[0].ID)
+		f.wantListed(store.JobFilter{State: &pending, EventType: "again"}, copied)
+		f.wantListed(store.JobFilter{State: &replayed, EventType: "again"}, a.Jobs[0].ID)
+		f.wantListed(store.JobFilter{EventType: "never sent"})
+	})
+
+	it("source, tenant and type filter events, alone and together", func(f *fixture) {
 		var all []store.Accept
 		for _, source := range []string{"github", "stripe"} {
 			for _, tenant := range []string{"", "acme", "other"} {
-				all = append(all, f.accept(from(source, tenant)))
+				for _, name := range []string{"", "push", "Push", "push.tag"} {
+					all = append(all, f.accept(from(source, tenant), typed(name)))
+				}
 			}
 		}
 		for _, filter := range []store.EventFilter{
-			{}, {Source: "stripe"}, {Tenant: "acme"}, {Source: "github", Tenant: "other"}, {Source: "strip"}, {Source: "stripe", Tenant: "none"},
+			{},
+			{Source: "stripe"},
+			{Tenant: "acme"},
+			{Source: "github", Tenant: "other"},
+			{Source: "strip"},
+			{Source: "stripe", Tenant: "none"},
+			{EventType: "push"},
+			{EventType: "Push"},
+			{EventType: "pus"},
+			{EventType: "tag"},
+			{EventType: "push", Source: "stripe"},
+			{EventType: "push.tag", Tenant: "acme"},
+			{EventType: "push", Source: "github", Tenant: "other"},
+			{EventType: "none", Source: "stripe"},
 		} {
 			var want, got []event.ID
 			for _, a := range slices.Backward(all) {
-				if (filter.Source == "" || filter.Source == a.Event.Source) && (filter.Tenant == "" || filter.Tenant == a.Event.Tenant) {
+				if (filter.Source == "" || filter.Source == a.Event.Source) && (filter.Tenant == "" || filter.Tenant == a.Event.Tenant) &&
+					(filter.EventType == "" || filter.EventType == a.Event.Type) {
 					want = append(want, a.Event.ID)
 				}
 			}

@@ -39,6 +39,10 @@ func from(source, tenant string) edit {
 	return func(a *store.Accept) { a.Event.Source, a.Event.Tenant = source, tenant }
 }
 
+func typed(name string) edit {
+	return func(a *store.Accept) { a.Event.Type = name }
+}
+
 func unverified(a *store.Accept) { a.Event.Verified = false }
 
 func payload(b []byte) edit {
