@@ -873,7 +873,7 @@ func TestAReloadThatLeavesAStoreSaysHowMuchIsStillInIt(t *testing.T) {
 	s.post("y")
 	left := move()
 	if found := lines(); len(found) != 1 || found[0]["jobs"] != 4.0 || found[0]["store"] != left || found[0]["level"] != "info" {
-		t.Errorf("logged %v, want the 4 jobs of %s", found, left)
+		t.Fatalf("logged %v, want the 4 jobs of %s", found, left)
 	}
 	move() // away from one with nothing in it
 	if found := lines(); len(found) != 1 {
