@@ -19,6 +19,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -27,6 +28,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 
+	"github.com/caddy-anvil/anvil/internal/store/sqlite"
 	"github.com/caddy-anvil/anvil/internal/testport"
 )
 
@@ -80,6 +82,16 @@ http://%s {
 	%s
 }
 `, s.global, s.store, options, addr, block)
+	if err := s.run(file); err != nil {
+		return err
+	}
+	s.addr, s.loaded = addr, true
+	return nil
+}
+
+// run adapts and loads a whole Caddyfile.
+func (s *site) run(file string) error {
+	s.Helper()
 	cfg, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(file), map[string]any{"filename": "Caddyfile"})
 	if err != nil {
 		return err
@@ -91,9 +103,6 @@ http://%s {
 		// A process that is just being started holds copies of all sockets for a moment, closed ones too. Caddy does not
 		// wrap the error.
 		err = caddy.Load(cfg, true)
-		if err == nil {
-			s.addr, s.loaded = addr, true
-		}
 		if err == nil || !strings.Contains(err.Error(), syscall.EADDRINUSE.Error()) {
 			return err
 		}
@@ -120,6 +129,16 @@ func (s *site) mustLoad(block, options string) {
 	if err := s.load(block, options); err != nil {
 		s.Fatal(err)
 	}
+}
+
+// running is the app of the configuration that runs.
+func running(t testing.TB) *App {
+	t.Helper()
+	app, err := appOf(caddy.ActiveContext())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return app
 }
 
 func sign(body string) string {
@@ -527,6 +546,38 @@ func TestARequestBeforeTheStartGives503(t *testing.T) {
 	}
 }
 
+func TestARequestBeforeTheStartWaitsForIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(t.TempDir(), "anvil.db")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		app := &App{started: make(chan struct{})}
+		src, err := newSource(&SourceConfig{Source: "early", Verify: []VerifyConfig{{Provider: "none"}}}, 1, zap.NewNop())
+		if err != nil {
+			t.Fatal(err)
+		}
+		src.start(zap.NewNop(), db.Describe())
+		w := httptest.NewRecorder()
+		done := make(chan error, 1)
+		go func() {
+			h := &Handler{app: app, source: src}
+			done <- h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader("x")), nil)
+		}()
+		<-time.After(time.Second) // of the bubble's clock: what Caddy's other apps may take until they have started
+		synctest.Wait()
+		if len(done) != 0 {
+			t.Fatalf("answered %d %s before the start", w.Code, w.Body)
+		}
+		app.engine.Store(&engine{store: db})
+		close(app.started)
+		if err := <-done; err != nil || w.Code != http.StatusAccepted || w.Header().Get("Anvil-Job-Id") == "" {
+			t.Errorf("answered %d %s %v", w.Code, w.Body, err)
+		}
+	})
+}
+
 func TestBodiesInFlightAreBoundedInBytes(t *testing.T) {
 	s := newSite(t)
 	s.mustLoad("anvil shop {\nverify hmac "+testSecret+"\nmax_body 60B\nmax_in_flight 10 100B\nread_timeout 1h\n}", "")
@@ -542,6 +593,131 @@ func TestBodiesInFlightAreBoundedInBytes(t *testing.T) {
 	}
 	if r := s.post(strings.Repeat("y", 60)); r.status != 429 || !strings.Contains(r.body, "too_busy") || r.header.Get("Retry-After") == "" {
 		t.Errorf("answered %d %s %v", r.status, r.body, r.header)
+	}
+}
+
+// begin sends the head of a webhook, and a part of its body, over a connection of its own.
+func (s *site) begin(body string, header ...string) net.Conn {
+	s.Helper()
+	conn, err := net.Dial("tcp", s.addr)
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(func() { conn.Close() })
+	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+		s.Fatal(err)
+	}
+	fmt.Fprintf(conn, "POST /hook HTTP/1.1\r\nHost: %s\r\n%s\r\n\r\n%s", s.addr, strings.Join(header, "\r\n"), body)
+	return conn
+}
+
+// answer is the first line of what the server says, an interim answer for one that wants the body.
+func answer(t testing.TB, conn net.Conn) string {
+	t.Helper()
+	line, err := bufio.NewReader(conn).ReadString('\n')
+	if err != nil {
+		t.Errorf("no answer: %v", err)
+	}
+	return strings.TrimSpace(line)
+}
+
+func TestTheBytesOfABodyAreFreeAgainAfterItsAnswer(t *testing.T) {
+	const size = 60
+	body := func(of string) string { return strings.Repeat(of, size) }
+	forged := func(r *http.Request) { r.Header.Set("X-Signature", sign("another")) }
+	chunked := func(r *http.Request) { r.ContentLength = -1 }
+	status := func(want int) func(*testing.T, reply) {
+		return func(t *testing.T, r reply) {
+			t.Helper()
+			if r.status != want {
+				t.Errorf("answered %d %s, want %d", r.status, r.body, want)
+			}
+		}
+	}
+	signature := "X-Signature: " + sign(body("b"))
+	for name, send := range map[string]func(t *testing.T, s *site){
+		"accepted":           func(t *testing.T, s *site) { status(202)(t, s.post(body("a"))) },
+		"accepted, chunked":  func(t *testing.T, s *site) { status(202)(t, s.do(http.MethodPost, "/hook", body("a"), chunked)) },
+		"duplicate":          func(t *testing.T, s *site) { status(202)(t, s.post(body("a"))); status(202)(t, s.post(body("a"))) },
+		"forged":             func(t *testing.T, s *site) { status(401)(t, s.do(http.MethodPost, "/hook", body("a"), forged)) },
+		"too large, chunked": func(t *testing.T, s *site) { status(413)(t, s.do(http.MethodPost, "/hook", body("ab"), chunked)) },
+		"stalled": func(t *testing.T, s *site) {
+			if line := answer(t, s.begin("b", signature, "Content-Length: 60")); !strings.HasPrefix(line, "HTTP/1.1 408 ") {
+				t.Errorf("answered %q, want 408", line)
+			}
+		},
+		"cut off": func(t *testing.T, s *site) {
+			conn := s.begin("b", signature, "Content-Length: 60")
+			if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
+				t.Fatal(err)
+			}
+			if line := answer(t, conn); !strings.HasPrefix(line, "HTTP/1.1 400 ") {
+				t.Errorf("answered %q, want 400", line)
+			}
+		},
+		"without a place in the store": func(t *testing.T, s *site) {
+			status(202)(t, s.post("x"))
+			status(202)(t, s.post("y"))
+			status(503)(t, s.post(body("a")))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			timeout := "1h"
+			if name == "stalled" {
+				timeout = "100ms"
+			}
+			s.mustLoad("anvil shop {\nverify hmac "+testSecret+"\nmax_body 60B\nmax_in_flight 10 60B\nread_timeout "+timeout+"\ndeliver localhost:1\n}",
+				"workers off\nqueue webhooks {\nmax_pending 2\n}")
+			send(t, s)
+			if used := size - bytesThatFit(running(t).sources["shop"]); used != 0 {
+				t.Errorf("%d bytes are held after the answer", used)
+			}
+		})
+	}
+}
+
+func TestAWebhookWithoutASignatureIsRefusedBeforeItsBody(t *testing.T) {
+	s := newSite(t)
+	s.mustLoad("anvil shop {\nverify hmac "+testSecret+"\nread_timeout 1h\n}", "")
+	// Nothing of the body is sent, so that whoever wants it asks for it. Without the Connection header the server would wait for
+	// what it has not read before it answers.
+	head := []string{"Content-Length: 60", "Expect: 100-continue", "Connection: close"}
+	for name, c := range map[string]struct {
+		header []string
+		want   string
+	}{
+		"no signature": {head, "HTTP/1.1 401 Unauthorized"},
+		"a signature":  {append(head, "X-Signature: "+sign("x")), "HTTP/1.1 100 Continue"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if line := answer(t, s.begin("", c.header...)); line != c.want {
+				t.Errorf("answered %q, want %q", line, c.want)
+			}
+		})
+	}
+}
+
+func TestTheRateOfASourceIsOneForAllItsSenders(t *testing.T) {
+	s := newSite(t)
+	s.global = "servers {\ntrusted_proxies static 127.0.0.1/32\n}"
+	s.mustLoad("header >X-Log \"{http.anvil.reason}\"\nanvil shop {\nverify hmac "+testSecret+"\nrate_limit ip 1 1h\nrate_limit source 1 1h\n}", "")
+	from := func(ip, body string) (status int, reason string) {
+		r := s.do(http.MethodPost, "/", body, func(r *http.Request) { r.Header.Set("X-Forwarded-For", ip) })
+		return r.status, r.header.Get("X-Log")
+	}
+	for _, c := range []struct {
+		ip, body, reason string
+		status           int
+	}{
+		{"198.51.100.1", "x", "", 202},
+		{"198.51.100.1", "y", "rate_limit_ip", 429},
+		{"198.51.100.2", "y", "rate_limit_source", 429}, // another address, else it would be refused for that
+		{"2001:db8::1", "y", "rate_limit_source", 429},
+	} {
+		if status, reason := from(c.ip, c.body); status != c.status || reason != c.reason {
+			t.Errorf("%s from %s: %d %q, want %d %q", c.body, c.ip, status, reason, c.status, c.reason)
+		}
 	}
 }
 
@@ -648,6 +824,78 @@ func TestTheSameSourceTwiceHasToBeEqual(t *testing.T) {
 	err := s.load(fmt.Sprintf(block+block, "a", "1KiB", "b", "2KiB"), "")
 	if err == nil || !strings.Contains(err.Error(), "shop") {
 		t.Errorf("different settings: %v", err)
+	}
+}
+
+// A Caddyfile names lines instead, see testdata/adapt.
+func TestASourceWithTwoSettingsNamesBothPlaces(t *testing.T) {
+	s := newSite(t)
+	other := freeAddr(t)
+	settings := func(most string) string {
+		return `"source":"shop","verify":[{"provider":"hmac","secrets":["` + testSecret + `"]}],"max_body":` + most
+	}
+	server := func(addr, most string) string {
+		return `"` + addr + `":{"listen":["` + addr + `"],"automatic_https":{"disable":true},"routes":[{"handle":[{"handler":"anvil",` + settings(most) + `}]}]}`
+	}
+	for name, c := range map[string]struct {
+		servers, global string
+		places          []string
+	}{
+		"two sites":                    {server(s.addr, "1024") + "," + server(other, "2048"), "", []string{"the site that listens on " + s.addr, "the site that listens on " + other}},
+		"a site and the global option": {server(s.addr, "1024"), "{" + settings("2048") + "}", []string{"the site that listens on " + s.addr, "the global option"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			config := `{"admin":{"disabled":true,"config":{"persist":false}},"apps":{"http":{"servers":{` + c.servers + `}},"anvil":{"sources":[` + c.global + `]}}}`
+			err := caddy.Load([]byte(config), true)
+			if err == nil {
+				t.Fatal("loaded")
+			}
+			for _, want := range append(c.places, "source 'shop'", "has other settings") {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("%q is not in the error: %v", want, err)
+				}
+			}
+		})
+	}
+}
+
+func TestAReloadThatLeavesAStoreSaysHowMuchIsStillInIt(t *testing.T) {
+	s := newSite(t)
+	file := filepath.Join(t.TempDir(), "log")
+	s.global = "log {\noutput file " + file + "\nformat json\n}"
+	// lines are those about a store that is left.
+	lines := func() (found []map[string]any) {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			var fields map[string]any
+			if strings.Contains(line, "unfinished jobs") && json.Unmarshal([]byte(line), &fields) == nil {
+				found = append(found, fields)
+			}
+		}
+		return found
+	}
+	move := func() (from string) {
+		from = openEngines()[0].store.Describe()
+		s.store = filepath.Join(t.TempDir(), "another.db")
+		s.mustLoad("anvil shop {\nverify hmac "+testSecret+"\ndeliver localhost:1\n}", "workers off")
+		if left := openEngines(); len(left) != 1 || left[0].store.Describe() == from {
+			t.Fatalf("%d stores open after the reload", len(left))
+		}
+		return from
+	}
+	s.mustLoad("anvil shop {\nverify hmac "+testSecret+"\ndeliver localhost:1 a\ndeliver localhost:1 b\n}", "workers off")
+	s.post("x")
+	s.post("y")
+	left := move()
+	if found := lines(); len(found) != 1 || found[0]["jobs"] != 4.0 || found[0]["store"] != left || found[0]["level"] != "info" {
+		t.Fatalf("logged %v, want the 4 jobs of %s", found, left)
+	}
+	move() // away from one with nothing in it
+	if found := lines(); len(found) != 1 {
+		t.Errorf("logged %v of a store that is empty", found[1:])
 	}
 }
 

@@ -201,18 +201,27 @@ func TestStalledBodiesAreEnded(t *testing.T) {
 	}
 }
 
+// A connection that is to be kept is answered when the rest has come, at the latest after read_timeout, since the next
+// request is behind it. One that is not is answered at once.
 func TestARefusalThatNeedsNoBodyIsNotHeldUpByOne(t *testing.T) {
 	t.Parallel()
 	up := newUpstream(t, nil)
-	c := startCaddy(t, fmt.Sprintf("\tanvil /hooks demo {\n\t\tverify hmac %q\n\t\tread_timeout 1s\n\t\tdeliver %s\n\t}", secret, up.addr()))
-	for name, head := range map[string]string{
-		"unsigned":     c.rawPost(1000),
-		"other method": strings.Replace(c.rawPost(1000), "POST", "PUT", 1),
+	source := func(name, timeout string) string {
+		return fmt.Sprintf("\tanvil /%s %s {\n\t\tverify hmac %q\n\t\tread_timeout %s\n\t\tdeliver %s\n\t}\n", name, name, secret, timeout, up.addr())
+	}
+	c := startCaddy(t, source("hooks", "1s")+source("patient", "1h"))
+	kept, closed := c.rawPost(1000), strings.Replace(c.rawPost(1000, "Connection: close"), "/hooks", "/patient", 1)
+	put := func(head string) string { return strings.Replace(head, "POST", "PUT", 1) }
+	for name, want := range map[string]struct{ head, status string }{
+		"unsigned":               {kept, "401"},
+		"other method":           {put(kept), "405"},
+		"unsigned, to close":     {closed, "401"},
+		"other method, to close": {put(closed), "405"},
 	} {
 		conn := dial(t, c.site)
-		_, _ = io.WriteString(conn, head+"ten bytes.") // and the rest never comes
-		if text, err := io.ReadAll(conn); err != nil || !strings.HasPrefix(string(text), "HTTP/1.1 40") {
-			t.Errorf("%s: got %q, %v; want a refusal and the end of the connection", name, text, err)
+		_, _ = io.WriteString(conn, want.head+"ten bytes.") // and the rest never comes
+		if text, err := io.ReadAll(conn); err != nil || !strings.HasPrefix(string(text), "HTTP/1.1 "+want.status+" ") {
+			t.Errorf("%s: got %q, %v; want %s and the end of the connection", name, text, err, want.status)
 		}
 	}
 }
