@@ -49,7 +49,7 @@ func TestTheDefaultsOfTheREADMEAreInForce(t *testing.T) {
 		{"respond", src.proofs[0].accepted.Status, 202},
 		{"respond, the body is ours", src.proofs[0].accepted.own, true},
 		{"dedupe ttl", src.proofs[0].keys.ttl, 168 * time.Hour},
-		{"tenant", src.tenant, ""},
+		{"tenant", src.cfg.Tenant, ""},
 		{"queue", endpoint.Queue, "webhooks"},
 		{"queue of the jobs", src.jobs[0].queue, "webhooks"},
 		{"max_pending", src.jobs[0].maxPending, 1_000_000},
