@@ -3,11 +3,120 @@ package anvil
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"slices"
 	"testing"
+	"time"
 
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/caddy-anvil/anvil/internal/event"
 	"github.com/caddy-anvil/anvil/internal/store"
 	"github.com/caddy-anvil/anvil/internal/worker"
 )
+
+// named is a store's module that notes whose options were applied.
+type named struct {
+	*SQLiteStore
+	name    string
+	applied *[]string
+}
+
+func (n named) apply(store.Store) { *n.applied = append(*n.applied, n.name) }
+
+// openEngine gives an engine that nobody has attached to. The test has to end it.
+func openEngine(t *testing.T, module storeModule) *engine {
+	t.Helper()
+	e, err := acquireEngine(t.Context(), module, zap.NewNop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if _, err := engines.Delete(module.poolKey()); err != nil {
+			t.Error(err)
+		}
+	})
+	return e
+}
+
+func TestTheNewestConfigurationRulesOverAStoreAndAfterItTheOneBefore(t *testing.T) {
+	var applied []string
+	db := &SQLiteStore{path: filepath.Join(t.TempDir(), "anvil.db")}
+	e := openEngine(t, named{db, "", &applied})
+	type configuration struct {
+		*attachment
+		logs *observer.ObservedLogs
+	}
+	attach := func(name string) configuration {
+		core, logs := observer.New(zapcore.InfoLevel)
+		return configuration{e.attach(named{db, name, &applied}, zap.New(core), []string{name}, worker.Settings{}), logs}
+	}
+	rules := func(c configuration, name string) {
+		t.Helper()
+		if len(applied) == 0 || applied[len(applied)-1] != name {
+			t.Errorf("the store had the options of %q in turn, want those of %q now", applied, name)
+		}
+		if got := e.configuredQueues(); !slices.Equal(got, []string{name}) {
+			t.Errorf("the queues are %q, want those of %q", got, name)
+		}
+		before := c.logs.Len()
+		e.log.Info("a line")
+		if c.logs.Len() != before+1 {
+			t.Errorf("the engine does not write to the log of %q, which rules", name)
+		}
+	}
+	first := attach("first")
+	rules(first, "first")
+	rejected := attach("rejected")
+	rules(rejected, "rejected")
+	e.detach(rejected.attachment)
+	rules(first, "first")
+	second := attach("second")
+	e.detach(first.attachment)
+	rules(second, "second")
+	e.detach(second.attachment)
+}
+
+// As at a reload to another store: what is under way gets the drain time of the configuration that began it.
+func TestWhenTheLastConfigurationLeavesAStoreItsAttemptsMayEnd(t *testing.T) {
+	arrived, answer := make(chan struct{}, 2), make(chan struct{})
+	up := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		arrived <- struct{}{}
+		select {
+		case <-answer:
+		case <-r.Context().Done():
+		}
+	}))
+	defer up.Close()
+	db := &SQLiteStore{path: filepath.Join(t.TempDir(), "anvil.db")}
+	e := openEngine(t, db)
+	a := e.attach(db, zap.NewNop(), nil, worker.Settings{Workers: true, DrainTimeout: time.Hour, Endpoints: map[string]worker.Endpoint{
+		"shop/default": {Identity: "shop/default", Queue: "webhooks", URL: up.URL},
+	}})
+	job := newID()
+	_, err := e.store.Accept(t.Context(), store.Accept{
+		Event: event.Event{ID: newID(), Source: "shop", Payload: (&event.Payload{Method: http.MethodPost, Scheme: "http", Host: "shop", URI: "/"}).Encode()},
+		Jobs:  []store.NewJob{{ID: job, Queue: "webhooks", Endpoint: "shop/default"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-arrived
+	e.detach(a)
+	close(answer)
+	select {
+	case <-e.drained:
+	case <-time.After(patience):
+		t.Fatal("nothing began to drain")
+	}
+	if j, rows, err := e.store.Job(t.Context(), job); err != nil || j.State != event.Delivered || len(rows) != 1 {
+		t.Errorf("the job is %v with %d attempts, %v; want it to be delivered by one", j.State, len(rows), err)
+	}
+}
 
 // uncounting is a store that writes and cannot count.
 type uncounting struct {

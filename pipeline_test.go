@@ -594,6 +594,28 @@ func TestBodiesInFlightAreBoundedInBytes(t *testing.T) {
 	if r := s.post(strings.Repeat("y", 60)); r.status != 429 || !strings.Contains(r.body, "too_busy") || r.header.Get("Retry-After") == "" {
 		t.Errorf("answered %d %s %v", r.status, r.body, r.header)
 	}
+	// Nor is there room for a body that the head of its request has refused already.
+	if r := s.do(http.MethodPost, "/", strings.Repeat("y", 60), func(r *http.Request) { r.Header.Del("X-Signature") }); r.status != 401 {
+		t.Errorf("without a signature: %d %s, want 401", r.status, r.body)
+	}
+}
+
+// Or each of them would take a part of the budget away for ever, and in the end every webhook would be refused.
+func TestABodyThatIsRefusedTakesNothingOfTheBudget(t *testing.T) {
+	s := newSite(t)
+	s.mustLoad("anvil shop {\nverify hmac "+testSecret+"\nmax_body 60B\nmax_in_flight 10 100B\n}", "")
+	for _, body := range []string{strings.Repeat("x", 61), "forged"} {
+		r := s.do(http.MethodPost, "/", body, func(r *http.Request) {
+			r.ContentLength = -1 // its length shows only as it comes
+			r.Header.Set("X-Signature", sign("x"))
+		})
+		if r.status != http.StatusRequestEntityTooLarge && r.status != http.StatusUnauthorized {
+			t.Fatalf("%q answered %d %s", body, r.status, r.body)
+		}
+		if r := s.post(strings.Repeat("y", 60)); r.status != http.StatusAccepted && r.status != http.StatusOK {
+			t.Errorf("after %q a webhook within all limits was answered %d %s", body, r.status, r.body)
+		}
+	}
 }
 
 // begin sends the head of a webhook, and a part of its body, over a connection of its own.
@@ -748,6 +770,14 @@ func TestATenantThatCannotBeResolvedIsRefused(t *testing.T) {
 	if r := s.post("x"); r.status != 503 || r.header.Get("Retry-After") == "" {
 		t.Errorf("answered %d %s", r.status, r.body)
 	}
+	// It goes into every list, and a sender may choose it.
+	s.mustLoad("anvil shop {\nverify none\ntenant {http.request.header.X-Tenant}\n}", "")
+	for length, want := range map[int]int{tenantMax: http.StatusAccepted, tenantMax + 1: http.StatusServiceUnavailable} {
+		r := s.do(http.MethodPost, "/", "x", func(r *http.Request) { r.Header.Set("X-Tenant", strings.Repeat("t", length)) })
+		if r.status != want {
+			t.Errorf("a tenant of %d bytes is answered %d %s, want %d", length, r.status, r.body, want)
+		}
+	}
 }
 
 func TestSeriesOfARemovedEndpointGo(t *testing.T) {
@@ -896,6 +926,22 @@ func TestAReloadThatLeavesAStoreSaysHowMuchIsStillInIt(t *testing.T) {
 	move() // away from one with nothing in it
 	if found := lines(); len(found) != 1 {
 		t.Errorf("logged %v of a store that is empty", found[1:])
+	}
+}
+
+func TestACleanupThatComesTwiceLeavesTheNextConfigurationItsStore(t *testing.T) {
+	s := newSite(t)
+	s.mustLoad("anvil shop {\nverify none\n}", "")
+	app, err := caddy.ActiveContext().AppIfConfigured("anvil")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.mustLoad("anvil shop {\nverify none\n}", "") // which has cleaned up the first
+	if err := app.(*App).Cleanup(); err != nil {
+		t.Fatal(err)
+	}
+	if r := s.post("x"); r.status != 202 {
+		t.Errorf("answered %d %s", r.status, r.body)
 	}
 }
 

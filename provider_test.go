@@ -224,6 +224,28 @@ func TestSignedHandshakesNeedTheSignature(t *testing.T) {
 	}
 }
 
+func TestAHandshakeNeedsTheSignatureOfItsOwnProvider(t *testing.T) {
+	s := newSite(t)
+	s.mustLoad("anvil shop {\nverify hmac "+testSecret+"\nverify slack "+testSecret+"\n}", "")
+	const challenge = `{"type":"url_verification","challenge":"3eZbrw1aB"}`
+	if r := s.sendAs(as(t, "slack", nil), "/", challenge, nil); r.status != 200 || r.body != "3eZbrw1aB" {
+		t.Errorf("signed by its provider: %d %q", r.status, r.body)
+	}
+	if r := s.post(challenge); r.status != 202 || len(s.stored()) != 1 {
+		t.Errorf("a webhook of somebody else: %d %q, %d events stored", r.status, r.body, len(s.stored()))
+	}
+}
+
+func TestAHandshakeThatOneVerifyRefusesIsLeftToTheNext(t *testing.T) {
+	s := newSite(t)
+	s.mustLoad("anvil shop {\nverify meta "+testSecret+" {\nverify_token the-first-token\n}\nverify meta "+testSecret+"2 {\nverify_token the-second-token\n}\n}", "")
+	for token, want := range map[string]int{"the-first-token": 200, "the-second-token": 200, "no-token": 403} {
+		if r := s.do(http.MethodGet, "/hook?hub.mode=subscribe&hub.challenge=1158201444&hub.verify_token="+token, "", nil); r.status != want {
+			t.Errorf("%s: %d %q, want %d", token, r.status, r.body, want)
+		}
+	}
+}
+
 func TestWithoutASecretYetOnlyTheRegistrationIsAnswered(t *testing.T) {
 	s := newSite(t)
 	s.mustLoad("anvil shop {\nverify notion\n}", "")
@@ -264,6 +286,14 @@ func TestAKeyThatCannotBeFetchedIsNotTheSendersFault(t *testing.T) {
 			}
 		})
 	}
+	t.Run("behind another that it does not match", func(t *testing.T) {
+		s := newSite(t)
+		s.mustLoad("anvil shop {\nverify github "+testSecret+"\nverify kinde {\njwks_url https://127.0.0.1:1/jwks\n}\n}", "")
+		r := s.sendAs(kinde, "/", "{}", func(r *http.Request) { r.Header.Set("X-Hub-Signature-256", sign("another body")) })
+		if r.status != 503 || r.header.Get("Retry-After") == "" {
+			t.Errorf("answered %d %q %v", r.status, r.body, r.header)
+		}
+	})
 }
 
 func TestThePublicURLIsWhatIsSigned(t *testing.T) {
@@ -271,10 +301,12 @@ func TestThePublicURLIsWhatIsSigned(t *testing.T) {
 	for _, c := range []struct {
 		name, words, options, base string
 		forwarded                  bool
+		inner                      string // what a second proxy has added to both headers
 		status                     int
 	}{
 		{name: "as the request came", base: "http://ADDR", status: 200},
 		{name: "behind a trusted proxy", options: "servers {\ntrusted_proxies static 127.0.0.1/32\n}", base: "https://pub.example", forwarded: true, status: 200},
+		{name: "behind two trusted proxies", options: "servers {\ntrusted_proxies static 127.0.0.1/32\n}", base: "https://pub.example", forwarded: true, inner: ", http", status: 200},
 		{name: "forged headers of a stranger", base: "https://pub.example", forwarded: true, status: 401},
 		{name: "by public_url", words: "public_url https://pub.example", base: "https://pub.example", status: 200},
 		{name: "by public_url with a path", words: "public_url https://pub.example:8443/prefix/", base: "https://pub.example:8443/prefix", status: 200},
@@ -295,8 +327,8 @@ func TestThePublicURLIsWhatIsSigned(t *testing.T) {
 			v.URL = "http://" + s.addr + path
 			r := s.send(v, func(r *http.Request) {
 				if c.forwarded {
-					r.Header.Set("X-Forwarded-Proto", "https")
-					r.Header.Set("X-Forwarded-Host", "pub.example")
+					r.Header.Set("X-Forwarded-Proto", "https"+c.inner)
+					r.Header.Set("X-Forwarded-Host", "pub.example"+c.inner)
 				}
 			})
 			if r.status != c.status {

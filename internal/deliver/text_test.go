@@ -26,6 +26,14 @@ func TestErrorTextsHoldNoCredentials(t *testing.T) {
 	}
 }
 
+func TestACredentialAtTheCutIsHidden(t *testing.T) {
+	before := "dial http://user:"
+	long := strings.Repeat("x", maxText-len(before)-len("s3cr")) + before + "s3cr3t@app failed"
+	if got := clean(long); strings.Contains(got, "s3c") {
+		t.Errorf("half of a password is left in %q", got)
+	}
+}
+
 func TestTextsAreCutOnACharacterAndStayPrintable(t *testing.T) {
 	for name, in := range map[string]string{
 		"long":                     strings.Repeat("x", 5000),

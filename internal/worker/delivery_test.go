@@ -111,6 +111,21 @@ func TestSuccessOnTheThirdAttemptIsDeliveredWithThreeRows(t *testing.T) {
 	}
 }
 
+// A worker's crash is no failure of the endpoint, which gets all the tries of its schedule.
+func TestALostLifeUsesUpNoRetry(t *testing.T) {
+	s := openStore(t)
+	id := accept(t, s, "x", lane("a"))[0]
+	claimByHand(t, s, lane("a"), time.Second)
+	s.Advance(time.Second)
+	start(t, s).Attach(settings(endpoint("a", newUpstream(t, always(500)).url, func(ep *Endpoint) {
+		ep.Retry = RetryPolicy{Delays: []time.Duration{time.Hour}}
+	})))
+	s.until(t, "the attempt has failed", func() bool { _, ledger := s.job(t, id); return len(ledger) == 2 })
+	if j, ledger := s.job(t, id); j.State != event.Pending || ledger[0].Class != event.ClassLost {
+		t.Errorf("after a lost life and one failure the job is %s with rows %v, want pending", j.State, classes(ledger))
+	}
+}
+
 func TestGoneDiesAtOnce(t *testing.T) {
 	s := openStore(t)
 	start(t, s).Attach(settings(endpoint("a", newUpstream(t, always(410)).url)))

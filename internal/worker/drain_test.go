@@ -63,6 +63,14 @@ func TestDrainCutsWhatTakesTooLongAndItIsDueAtOnce(t *testing.T) {
 				s := openStore(t)
 				sending := make(chan struct{}, 1)
 				e := start(t, s, func(c *Config) { c.Client = stillSending(sending, deliver.Result{Sent: true}) })
+				s.set(func(w *watched) {
+					w.before = func(call string) error {
+						if call == "finish" {
+							<-time.After(cutTime / 2) // it waits for an outcome that takes its time
+						}
+						return nil
+					}
+				})
 				set := settings(endpoint("a", "http://unused"))
 				set.DrainTimeout = 10 * time.Millisecond
 				e.Attach(set)

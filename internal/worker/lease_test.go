@@ -113,6 +113,7 @@ func TestJobThatKillsItsWorkersIsDeadInTheEnd(t *testing.T) {
 func TestLostLeaseEndsTheAttemptAndDropsItsOutcome(t *testing.T) {
 	s := openStore(t)
 	core, logs := observer.New(zapcore.WarnLevel)
+	seen := &recorder{}
 	arrived := make(chan struct{}, 2)
 	up := newUpstream(t, func(n int, r *http.Request) int {
 		arrived <- struct{}{}
@@ -122,7 +123,8 @@ func TestLostLeaseEndsTheAttemptAndDropsItsOutcome(t *testing.T) {
 		return 200
 	})
 	e := start(t, s, func(c *Config) {
-		c.Log, c.Every.Renew, c.Every.Lease, c.Every.Recover = zap.New(core), 10*time.Millisecond, time.Minute, time.Hour
+		c.Log, c.Observer = zap.New(core), seen
+		c.Every.Renew, c.Every.Lease, c.Every.Recover = 10*time.Millisecond, time.Minute, time.Hour
 	})
 	untilFirstLook(t, s)
 	e.Attach(settings(endpoint("a", up.url)))
@@ -146,6 +148,10 @@ func TestLostLeaseEndsTheAttemptAndDropsItsOutcome(t *testing.T) {
 		s.touch()
 		return logs.FilterMessageSnippet("lease was lost").Len() == 1
 	})
+	// It has no row in the ledger, and whoever recovered it has counted it as lost.
+	if n := seen.attempted(event.ClassInterrupted); n != 0 || logs.FilterMessage("attempt failed").Len() != 0 {
+		t.Errorf("the dropped outcome was counted %d times, and logged as a failure %d times", n, logs.FilterMessage("attempt failed").Len())
+	}
 }
 
 // untilFirstLook waits until an engine has looked for lost lives as it starts, so that it leaves later ones to the test.

@@ -143,6 +143,19 @@ func lastScript(t *testing.T, server *redistest.Server, lines <-chan string) (ca
 	}
 }
 
+func TestAJobThatRedisHasLostTakesNoRoomInTheBacklog(t *testing.T) {
+	server := redistest.Start(t)
+	s := on(t, server)
+	lost := accept(t, s)
+	server.Do("HDEL", "{anvil}:jobs", string(lost.Jobs[0].ID[:]))
+	if jobs, _ := claim(t, s, 10); len(jobs) != 0 {
+		t.Errorf("%d jobs were claimed, want none", len(jobs))
+	}
+	a := webhook()
+	a.Jobs[0].MaxPending = 1
+	acceptThis(t, s, a)
+}
+
 func TestALargeWebhookHoldsUpNoSmallOne(t *testing.T) {
 	server := redistest.Start(t, "--proto-max-bulk-len", "1mb")
 	s := on(t, server)

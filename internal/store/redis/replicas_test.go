@@ -90,3 +90,35 @@ func TestAcceptsThatWaitForAFrozenReplicaHoldUpNoWorker(t *testing.T) {
 	}
 	eventually(t, s)
 }
+
+// Whichever way an acknowledgement comes about, enough replicas have what it is about. (Redis up to 7.0 counts the replicas
+// that have all that was written before a call; newer servers those that have what its connection has written.)
+func TestWhatTooFewReplicasHaveIsNotAcknowledged(t *testing.T) {
+	master := redistest.Start(t)
+	replica := redistest.StartReplica(t, master)
+	brief := func(replicas int) func(o *redis.Options) {
+		return func(o *redis.Options) { o.Replicas, o.AcceptTimeout = replicas, time.Second }
+	}
+	s, two, direct := on(t, master, brief(1)), on(t, master, brief(2)), on(t, master)
+	eventually(t, s)
+	refused := func(what string, s *redis.Store, a store.Accept) {
+		t.Helper()
+		if got, err := s.Accept(t.Context(), a); !errors.Is(err, store.ErrUnavailable) {
+			t.Errorf("%s: answered %+v, %v; want %v", what, got, err, store.ErrUnavailable)
+		}
+	}
+	refused("where two are asked for and there is one", two, webhook())
+
+	replica.Freeze()
+	keyless := webhook()
+	keyless.Keys = nil
+	keyed := accept(t, direct)
+	acceptThis(t, direct, keyless)
+	duplicate := webhook()
+	duplicate.Keys = keyed.Keys
+	refused("an event that is known by its id", s, keyless)
+	refused("an event that is known by its key", s, keyed)
+	refused("a duplicate", s, duplicate)
+	replica.Thaw()
+	eventually(t, s)
+}

@@ -102,6 +102,9 @@ func outOfMemory(t *testing.T, server *redistest.Server, s *redis.Store) {
 	a := accept(t, s)
 	second := accept(t, s)
 	third := accept(t, s)
+	keyless := webhook() // known by its id alone
+	keyless.Keys, keyless.Jobs[0].Endpoint = nil, "github/nobody"
+	acceptThis(t, s, keyless)
 	for usedMemory(t, server) < 29_500_000 {
 		server.Do("APPEND", "foreign", strings.Repeat("x", 1<<16))
 		server.Do("WAIT", server.Info("replication", "connected_slaves"), 1000) // else the replica's buffer is what fills the memory
@@ -125,6 +128,7 @@ func outOfMemory(t *testing.T, server *redistest.Server, s *redis.Store) {
 	if got, err := s.Accept(t.Context(), copied); err != nil || !got.Duplicate {
 		t.Errorf("a duplicate: %+v, %v", got, err)
 	}
+	acceptThis(t, s, keyless) // sent again
 	_, leases := claim(t, s, 1)
 	if lost, err := s.Renew(t.Context(), leases, time.Minute); err != nil || len(lost) > 0 {
 		t.Errorf("renewing: %v, %v", lost, err)
@@ -146,6 +150,12 @@ func outOfMemory(t *testing.T, server *redistest.Server, s *redis.Store) {
 	if ok, err := s.Cancel(t.Context(), copyID); err != nil || !ok {
 		t.Errorf("cancelling: %v, %v", ok, err)
 	}
+	if err := s.Configured(t.Context(), []store.LaneID{hooks}); err != nil {
+		t.Errorf("noting lanes: %v", err)
+	}
+	if killed, err := s.Orphans(t.Context(), 30*time.Second, 10); err != nil || len(killed) != 1 {
+		t.Errorf("orphans: %+v, %v", killed, err)
+	}
 	// Delivered jobs leave early while memory is short.
 	wait(t, func() bool {
 		pruneAll(t, s, time.Hour)
@@ -156,6 +166,17 @@ func outOfMemory(t *testing.T, server *redistest.Server, s *redis.Store) {
 
 	server.Do("DEL", "foreign")
 	wait(t, func() bool { _, err := s.Accept(t.Context(), webhook()); return err == nil })
+}
+
+// What memory there is was looked at a moment ago, so the server may be the first to say that there is none.
+func TestAServerThatHasBecomeFullSinceTheLastLookSaysSo(t *testing.T) {
+	server := redistest.Start(t)
+	s := on(t, server)
+	accept(t, s)
+	server.Do("CONFIG", "SET", "maxmemory", 1)
+	if _, err := s.Accept(t.Context(), webhook()); !errors.Is(err, store.ErrFull) {
+		t.Errorf("accepting: %v, want %v", err, store.ErrFull)
+	}
 }
 
 func usedMemory(t *testing.T, server *redistest.Server) int64 {

@@ -1,6 +1,7 @@
 package redis_test
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -44,6 +45,32 @@ func TestAnAcceptWakesTheOtherInstances(t *testing.T) {
 	wantWake(t, other)
 	if jobs, _ := claim(t, other, 10); len(jobs) != 1 {
 		t.Fatalf("woken, but %d jobs are due", len(jobs))
+	}
+}
+
+func TestAnAcceptWakesTheOtherInstancesBesideARetryThatIsDueLater(t *testing.T) {
+	server := redistest.Start(t)
+	one, other := on(t, server), on(t, server)
+	wantWake(t, one)
+	wantWake(t, other)
+	accept(t, one)
+	wantWake(t, other)
+	_, leases := claim(t, one, 1)
+	later := outcome(leases[0], event.Pending)
+	later.RetryIn = time.Hour
+	finish(t, one, later)
+	accept(t, one)
+	wantWake(t, other)
+}
+
+func TestWhatOneInstanceHasEndedAnotherPrunes(t *testing.T) {
+	server := redistest.Start(t)
+	one, other := on(t, server), on(t, server)
+	accept(t, one)
+	id := kill(t, one)
+	pruneAll(t, other, 0)
+	if _, _, err := one.Job(t.Context(), id); !errors.Is(err, store.ErrPruned) {
+		t.Errorf("the job of a queue that this instance has never seen: %v, want %v", err, store.ErrPruned)
 	}
 }
 

@@ -196,18 +196,27 @@ func TestBelowMinFreeNewWorkIsRefusedAndTheRestGoesOn(t *testing.T) {
 }
 
 func TestAFileThatIsTakenAwayIsNoticed(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "anvil.db")
-	s := open(t, path)
-	accept(t, s, webhook(1))
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
-	s.disk.next.Store(0) // look now rather than in a second
-	if _, err := s.Accept(t.Context(), webhook(1)); !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), "removed") {
-		t.Errorf("accepting: %v", err)
-	}
-	if err := s.Check(t.Context()); !errors.Is(err, store.ErrUnavailable) {
-		t.Errorf("checking: %v", err)
+	for name, take := range map[string]func(path string) error{
+		"removed": os.Remove,
+		"replaced": func(path string) error {
+			return errors.Join(os.WriteFile(path+".backup", nil, 0o600), os.Rename(path+".backup", path))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "anvil.db")
+			s := open(t, path)
+			accept(t, s, webhook(1))
+			if err := take(path); err != nil {
+				t.Fatal(err)
+			}
+			s.disk.next.Store(0) // look now rather than in a second
+			if _, err := s.Accept(t.Context(), webhook(1)); !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), name) {
+				t.Errorf("accepting: %v", err)
+			}
+			if err := s.Check(t.Context()); !errors.Is(err, store.ErrUnavailable) {
+				t.Errorf("checking: %v", err)
+			}
+		})
 	}
 }
 

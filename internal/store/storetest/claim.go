@@ -142,6 +142,18 @@ func claimSpecs(it specify) {
 		}
 	})
 
+	it("sent again behind another claim gives the same jobs", func(f *fixture) {
+		a := f.accept()
+		c := claimOf(1, hooks)
+		_, err := f.store.Claim(f.Context(), c)
+		f.must(err)
+		f.accept()
+		f.claimOne(hooks)
+		again, err := f.store.Claim(f.Context(), c)
+		f.must(err)
+		f.wantClaimed(again.Jobs, a.Jobs[0].ID)
+	})
+
 	it("sent again with its token begins the leases anew", func(f *fixture) {
 		f.accept()
 		f.accept()

@@ -50,6 +50,24 @@ func leaseSpecs(it specify) {
 		f.finish(delivered(a))
 	})
 
+	it("many leases are renewed at once", func(f *fixture) {
+		const many = 1100
+		f.acceptMany(many)
+		token, jobs := f.claim(lease, many, hooks)
+		leases := make([]store.Lease, 0, many)
+		for _, j := range jobs {
+			leases = append(leases, leaseOf(token, j))
+		}
+		f.release(leases[many-1])
+		lost, err := f.store.Renew(f.Context(), leases, time.Hour)
+		f.must(err)
+		if len(lost) != 1 || lost[0] != leases[many-1] {
+			f.Fatalf("%d of %d leases are lost, want the last one, which was given back", len(lost), len(leases))
+		}
+		f.store.Advance(2 * lease)
+		f.wantRecovered(0)
+	})
+
 	it("renewing nothing loses nothing", func(f *fixture) {
 		f.renew(lease)
 	})
