@@ -114,6 +114,7 @@ type incoming struct {
 	r        *http.Request
 	began    time.Time
 	clientIP string
+	read     bool // the body, or what came of it
 	// sent is what the sender made, for proofs.
 	sent  verify.Request
 	trust trust
@@ -152,6 +153,7 @@ func (h *Handler) serve(ctx context.Context, in *incoming) (store.Accepted, *ref
 		in.trust = trust{by: s.proofs[0], verdict: verify.Verdict{Reason: verify.ReasonMissing}}
 		return none, s.unprovedRefusal(ctx, in)
 	}
+	in.read = true
 	body, reserved, no := s.readBody(in.w, r)
 	defer s.inFlight.Release(reserved)
 	if no != nil {

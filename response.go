@@ -138,7 +138,10 @@ func (s *source) refuse(ctx context.Context, in *incoming, repl *caddy.Replacer,
 	}
 	// A stream of a later version ends alone. There the header would end the connection for the other streams (HTTP/2) or
 	// make the answer malformed (HTTP/3).
-	if no.close && in.r.ProtoMajor == 1 {
+	// Nor can another request follow on a sender that waits for leave to send its body: the server would wait for that body
+	// before it answers.
+	waiting := !in.read && in.r.Header.Get("Expect") != ""
+	if (no.close || waiting) && in.r.ProtoMajor == 1 {
 		head.Set("Connection", "close")
 	}
 	if no.to != nil {

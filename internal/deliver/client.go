@@ -144,11 +144,11 @@ func (c *Client) Send(ctx context.Context, r Request) Result {
 // snippet reads the beginning of a body, up to maxDrain so that the connection can be used again, and closes it.
 func snippet(body io.ReadCloser) string {
 	defer body.Close()
-	// The sanitised text may be shorter than what was read, never longer than maxText.
-	buf := make([]byte, maxText)
+	// More than is kept: what shows that a text holds a password comes behind it.
+	buf := make([]byte, 2*maxText)
 	n, err := io.ReadFull(body, buf)
 	if err == nil {
-		_, _ = io.CopyN(io.Discard, body, maxDrain-maxText)
+		_, _ = io.CopyN(io.Discard, body, maxDrain-int64(len(buf)))
 		return clean(string(trimPartialRune(buf)))
 	}
 	return clean(string(buf[:n]))

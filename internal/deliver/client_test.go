@@ -293,6 +293,10 @@ func TestSnippetIsTheBeginningOfTheAnswer(t *testing.T) {
 		"cut in a rune":   {string(bytes.Repeat([]byte("y"), 511)) + "éééé", string(bytes.Repeat([]byte("y"), 511))},
 		"NUL and invalid": {"a\x00b\xff\xfec", "a\uFFFDb\uFFFDc"},
 		"credentials":     {"see http://app/?token=s3cr3t", "see http://app/?token=[redacted]"},
+		"a password at the cut": {
+			string(bytes.Repeat([]byte("y"), 490)) + "http://user:s3cr3t-and-more@app",
+			string(bytes.Repeat([]byte("y"), 490)) + "http://[redacted]@app",
+		},
 		"credentials of a long answer": {
 			"see http://app/?token=s3cr3t " + string(bytes.Repeat([]byte("y"), 100_000)),
 			"see http://app/?token=[redacted] " + string(bytes.Repeat([]byte("y"), 512-len("see http://app/?token=[redacted] "))),

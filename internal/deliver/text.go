@@ -15,8 +15,8 @@ const redacted = "[redacted]"
 var (
 	userinfo = regexp.MustCompile(`(://)[^\s/?#"'<>]*@`)
 	// Long words count anywhere in a parameter's name, short ones only as a part between separators, so that `code` is
-	// hidden and `zipcode` is not.
-	credential = regexp.MustCompile(`(?i)((?:^|[?&;\s,"'(<])(?:` +
+	// hidden and `zipcode` is not. U+FFFD stands for what was a control character: an environment has a NUL between two.
+	credential = regexp.MustCompile(`(?i)((?:^|[?&;\s,"'(<\x{FFFD}])(?:` +
 		`[\w.~%\[\]-]*(?:token|secret|signature|passw|passphrase|credential|session|key)[\w.~%\[\]-]*|` +
 		`(?:[\w.~%\[\]-]*[._\[-])?(?:sig|auth|authorization|code|pass|pwd|jwt|otp|hmac)(?:[._\]-][\w.~%\[\]-]*)?` +
 		`)=)[^&;#\s"'<>)]+`)

@@ -17,6 +17,7 @@ func TestErrorTextsHoldNoCredentials(t *testing.T) {
 		"?sig=s3cr3t&Password=s3cr3t&auth=s3cr3t&code=s3cr3t":          "?sig=[redacted]&Password=[redacted]&auth=[redacted]&code=[redacted]",
 		"?user[pass]=s3cr3t&oauth.code=s3cr3t":                         "?user[pass]=[redacted]&oauth.code=[redacted]",
 		"token=s3cr3t is not valid (secret=s3cr3t)":                    "token=[redacted] is not valid (secret=[redacted])",
+		"PATH=/usr\x00API_TOKEN=s3cr3t\x0cid=1":                        "PATH=/usr\uFFFDAPI_TOKEN=[redacted]",
 		"?zipcode=1234&design=blue&author=me&passenger=1":              "?zipcode=1234&design=blue&author=me&passenger=1",
 		"mail me@example.com about http://app/users/@me?tab=profile#x": "mail me@example.com about http://app/users/@me?tab=profile#x",
 	} {

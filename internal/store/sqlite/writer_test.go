@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"zombiezen.com/go/sqlite"
 
 	"github.com/caddy-anvil/anvil/internal/event"
 	"github.com/caddy-anvil/anvil/internal/store"
@@ -80,43 +79,6 @@ func TestWhoeverGivesUpWhileAChangeWaitsIsSureThatItDoesNotHappen(t *testing.T) 
 	if _, _, err := s.Event(t.Context(), stays.Event.ID); err != nil {
 		t.Errorf("the event behind it: %v", err)
 	}
-}
-
-// No test can cut the power, so this looks at what SQLite was told to do at the commit.
-func TestWhatIsAcknowledgedIsOnTheDiskWhateverSharesItsTransaction(t *testing.T) {
-	const normal, full = 1, 2
-	s := open(t, filepath.Join(t.TempDir(), "anvil.db"))
-	wantSync := func(what string, want int) {
-		t.Helper()
-		got := 0
-		if err := s.between(func() error {
-			return query(s.w.conn, "PRAGMA synchronous", func(r *sqlite.Stmt) error { got = r.ColumnInt(0); return nil })
-		}); err != nil {
-			t.Fatal(err)
-		}
-		if got != want {
-			t.Errorf("%s: synchronous is %d, want %d", what, got, want)
-		}
-	}
-	take := func() {
-		if _, err := s.Accept(t.Context(), webhook(10)); err != nil {
-			t.Error(err)
-		}
-	}
-	look := func() {
-		if _, err := s.Claim(t.Context(), store.Claim{Token: uuid.New()}); err != nil {
-			t.Error(err)
-		}
-	}
-	take()
-	wantSync("an accept", full)
-	look()
-	wantSync("a claim, which costs nothing to repeat", normal)
-	together(s, atOnce, take, look)
-	wantSync("an accept before a claim", full)
-	look()
-	together(s, atOnce, look, take)
-	wantSync("an accept behind a claim", full)
 }
 
 func TestAReleaseThatIsSentTwiceIntoOneTransactionGivesBackOneNumber(t *testing.T) {
