@@ -2,17 +2,21 @@ package anvil
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/caddyserver/caddy/v2"
 
 	"github.com/caddy-anvil/anvil/internal/event"
 	"github.com/caddy-anvil/anvil/internal/store"
@@ -143,5 +147,62 @@ func TestAStoreThatCannotBeReadIsNotReady(t *testing.T) {
 		if got := e.check().err; (got == nil) != c.fit {
 			t.Errorf("%s: the check of the store gave %v", c.name, got)
 		}
+	}
+}
+
+// balking is an app that does not start. It comes after or before the other apps, as Caddy pleases.
+type balking struct {
+	ctx    caddy.Context
+	rulers [][]string // the queues of the configuration that ruled, each time the app anvil had started before
+}
+
+var balks balking
+
+func init() { caddy.RegisterModule(new(balking)) }
+
+func (*balking) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "balking", New: func() caddy.Module { return new(balking) }}
+}
+
+func (b *balking) Provision(ctx caddy.Context) error {
+	b.ctx = ctx
+	return nil
+}
+
+func (b *balking) Start() error {
+	app, err := appOf(b.ctx)
+	if err != nil {
+		return err
+	}
+	select {
+	case <-app.started:
+		balks.rulers = append(balks.rulers, app.openEngine().configuredQueues())
+	default:
+	}
+	return errors.New("balked")
+}
+
+func (*balking) Stop() error { return nil }
+
+// What waits in the store would otherwise go to its endpoints, die by its orphan_after or leave by its retention.
+func TestAConfigurationThatIsRejectedWhileItStartsHasNeverRuled(t *testing.T) {
+	s := newSite(t)
+	s.mustLoad("anvil shop {\nverify none\ndeliver localhost:1\n}", "queue old {\nconcurrency 1\n}")
+	rejected := fmt.Sprintf(`{"admin":{"disabled":true,"config":{"persist":false}},"apps":{"balking":{},"anvil":{`+
+		`"store":{"module":"sqlite","path":%q},"queues":{"new":{}}}}}`, s.store)
+	balks.rulers = nil
+	for range 1000 { // one is enough in two
+		if err := caddy.Load([]byte(rejected), true); err == nil || !strings.Contains(err.Error(), "balked") {
+			t.Fatalf("loading gave %v", err)
+		}
+		if len(balks.rulers) > 0 {
+			break
+		}
+	}
+	if len(balks.rulers) == 0 || !slices.Contains(balks.rulers[0], "old") || slices.Contains(balks.rulers[0], "new") {
+		t.Errorf("queues of who ruled meanwhile: %q, want those of the configuration that runs", balks.rulers)
+	}
+	if r := s.post("x"); r.status != 202 {
+		t.Errorf("afterwards a webhook is answered %d %s", r.status, r.body)
 	}
 }

@@ -37,6 +37,7 @@ func newDeskOf(t *testing.T, c *SourceConfig, log *zap.Logger, logs *observer.Ob
 		t.Fatal(err)
 	}
 	s.start(log, "no store")
+	useSecrets(c.Source, s.secrets())
 	t.Cleanup(func() { forgetSecrets(c.Source) })
 	started := make(chan struct{})
 	close(started)

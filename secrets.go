@@ -119,20 +119,28 @@ var formerSecrets = struct {
 // secretHistory keeps secrets out of reach of formatting verbs and encoders.
 type secretHistory struct{ now, before func() []string }
 
-// useSecrets notes the secrets of a configuration that starts, and returns what tells those before them.
-func useSecrets(source string, now []string) (before func() []string) {
+// secretsBefore returns what tells the secrets before those of a configuration that starts.
+func secretsBefore(source string, now []string) (before func() []string) {
 	formerSecrets.Lock()
 	defer formerSecrets.Unlock()
 	h := formerSecrets.of[source]
 	if h == nil {
-		h = &secretHistory{before: func() []string { return nil }}
-		formerSecrets.of[source] = h
-	} else if old := h.now(); !slices.Equal(old, now) {
-		gone := slices.DeleteFunc(slices.Clone(old), func(s string) bool { return slices.Contains(now, s) })
-		h.before = func() []string { return gone }
+		return func() []string { return nil }
 	}
-	h.now = func() []string { return now }
-	return h.before
+	old := h.now()
+	if slices.Equal(old, now) {
+		return h.before
+	}
+	gone := slices.DeleteFunc(slices.Clone(old), func(s string) bool { return slices.Contains(now, s) })
+	return func() []string { return gone }
+}
+
+// useSecrets notes the secrets of a configuration that is in force.
+func useSecrets(source string, now []string) {
+	before := secretsBefore(source, now)
+	formerSecrets.Lock()
+	defer formerSecrets.Unlock()
+	formerSecrets.of[source] = &secretHistory{now: func() []string { return now }, before: before}
 }
 
 func forgetSecrets(source string) {

@@ -15,16 +15,22 @@ import (
 )
 
 func TestFormerSecretsGoWithTheirSource(t *testing.T) {
-	useSecrets("gone", []string{"a", "b"})
-	if before := useSecrets("gone", []string{"c", "b"})(); len(before) != 1 || before[0] != "a" {
+	begin := func(secrets ...string) []string {
+		before := secretsBefore("gone", secrets)()
+		useSecrets("gone", secrets)
+		return before
+	}
+	begin("a", "b")
+	secretsBefore("gone", []string{"of a configuration that was rejected"})
+	if before := begin("c", "b"); len(before) != 1 || before[0] != "a" {
 		t.Errorf("before the change there was %q", before)
 	}
-	if before := useSecrets("gone", []string{"c", "b"})(); len(before) != 1 {
+	if before := begin("c", "b"); len(before) != 1 {
 		t.Errorf("after a reload without a change: %q", before)
 	}
 	holdSeries([]string{"gone"})
 	releaseSeries([]string{"gone"})
-	if before := useSecrets("gone", []string{"c"})(); len(before) != 0 {
+	if before := begin("c"); len(before) != 0 {
 		t.Errorf("a source that came back remembers %q", before)
 	}
 	forgetSecrets("gone")

@@ -154,7 +154,7 @@ func (s *source) start(log *zap.Logger, store string) {
 		s.shaken = requestsTotal.WithLabelValues(s.cfg.Source, "handshake", "")
 	}
 	s.countSecrets()
-	s.former = useSecrets(s.cfg.Source, s.secrets())
+	s.former = secretsBefore(s.cfg.Source, s.secrets())
 	endpoints := fmt.Sprintf("%d endpoints", len(s.cfg.Endpoints))
 	if len(s.cfg.Endpoints) == 1 {
 		endpoints = "1 endpoint"

@@ -19,6 +19,7 @@ import (
 	"github.com/caddy-anvil/anvil/internal/admin"
 	"github.com/caddy-anvil/anvil/internal/event"
 	"github.com/caddy-anvil/anvil/internal/store"
+	"github.com/caddy-anvil/anvil/internal/worker"
 )
 
 const (
@@ -54,8 +55,9 @@ type App struct {
 	// started is closed when the store is open. Requests can come before, because Caddy starts its apps in random order.
 	started chan struct{}
 	engine  atomic.Pointer[engine]
-	hold    *attachment
-	held    []string // whose metric series this configuration holds: sources, endpoint identities and secrets
+	policy  worker.Settings
+	hold    *attachment // nil until all apps have started
+	held    []string    // whose metric series this configuration holds: sources, endpoint identities and secrets
 	// released is set by Cleanup, so that a second one does not close the store of somebody else.
 	released bool
 }
@@ -86,7 +88,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 	if err := registerMetrics(ctx.GetMetricsRegistry()); err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
 	}
-	if err := a.watchExit(); err != nil {
+	if err := a.watchEvents(); err != nil {
 		return err
 	}
 	if err := a.loadStore(); err != nil {
@@ -100,24 +102,43 @@ func (a *App) Provision(ctx caddy.Context) error {
 	return nil
 }
 
-// watchExit learns of the end of the process before the first app is stopped. Caddy stops apps in random order, and http
-// may hold it up for long: until our turn came, workers would begin attempts that cannot end well.
-func (a *App) watchExit() error {
-	events, err := a.ctx.App("events")
+// watchEvents learns when the configuration is in force, and of the end of the process before the first app is stopped.
+// Caddy starts and stops apps in random order. When another app cannot start, the configuration is rejected, and its word on
+// the jobs that wait must not have counted for a moment. At the end http may hold up the stop for long: until our turn came,
+// workers would begin attempts that cannot end well.
+func (a *App) watchEvents() error {
+	app, err := a.ctx.App("events")
 	if err != nil {
 		return fmt.Errorf("getting events app: %w", err)
 	}
-	return events.(*caddyevents.App).On("stopping", onExit{a}) //nolint:forcetypeassert // registered under this name by Caddy
+	events := app.(*caddyevents.App) //nolint:forcetypeassert // registered under this name by Caddy
+	if err := events.On("started", onEvent(a.rule)); err != nil {
+		return err
+	}
+	return events.On("stopping", onEvent(a.exit))
 }
 
-type onExit struct{ app *App }
+// onEvent implements caddyevents.Handler.
+type onEvent func()
 
 // Handle implements caddyevents.Handler.
-func (x onExit) Handle(context.Context, caddy.Event) error {
-	if e := x.app.openEngine(); e != nil && caddy.Exiting() {
-		e.exit() //nolint:contextcheck // draining has its own time; the event does not wait for it
-	}
+func (f onEvent) Handle(context.Context, caddy.Event) error {
+	f()
 	return nil
+}
+
+// rule makes this configuration the ruling one.
+func (a *App) rule() {
+	for name, s := range a.sources {
+		useSecrets(name, s.secrets())
+	}
+	a.hold = a.openEngine().attach(a.module, a.log, a.queueNames(), a.policy)
+}
+
+func (a *App) exit() {
+	if e := a.openEngine(); e != nil && caddy.Exiting() {
+		e.exit()
+	}
 }
 
 func (a *App) loadStore() error {
@@ -183,8 +204,8 @@ func (a *App) maxPending(queue string) int {
 	return defaultMaxPending
 }
 
-// Start opens the store, or joins it where the configuration before has it open, and makes this configuration the ruling
-// one.
+// Start opens the store, or joins it where the configuration before has it open. From now on requests are taken; the
+// workers follow this configuration once all of its apps have started.
 func (a *App) Start() error {
 	ctx, cancel := context.WithTimeout(a.ctx, openTimeout)
 	defer cancel()
@@ -193,11 +214,10 @@ func (a *App) Start() error {
 		return err
 	}
 	a.engine.Store(e)
-	settings, err := a.settings()
-	if err != nil {
+	if a.policy, err = a.settings(); err != nil {
 		return err
 	}
-	a.held = slices.Concat(slices.Collect(maps.Keys(a.sources)), slices.Collect(maps.Keys(settings.Endpoints)))
+	a.held = slices.Concat(slices.Collect(maps.Keys(a.sources)), slices.Collect(maps.Keys(a.policy.Endpoints)))
 	for _, src := range a.sources {
 		for _, secret := range src.secretSeries() {
 			a.held = append(a.held, secret.name())
@@ -207,7 +227,6 @@ func (a *App) Start() error {
 	for _, name := range slices.Sorted(maps.Keys(a.sources)) {
 		a.sources[name].start(a.log, e.store.Describe())
 	}
-	a.hold = e.attach(a.module, a.log, a.queueNames(), settings)
 	close(a.started)
 	return nil
 }
