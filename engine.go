@@ -71,7 +71,6 @@ func acquireEngine(ctx context.Context, module storeModule, log *zap.Logger) (*e
 		if err != nil {
 			return nil, err
 		}
-		module.apply(s) // requests may come before the configuration rules
 		client := deliver.NewClient(deliver.Options{})
 		e := &engine{store: s, shared: module.shared(), client: client, log: log, logTo: use, drained: make(chan struct{})}
 		e.worker = worker.New(worker.Config{Store: s, Client: client, Log: log.Named("worker"), NewID: newID, Observer: workerMetrics{}})

@@ -206,3 +206,15 @@ func TestAConfigurationThatIsRejectedWhileItStartsHasNeverRuled(t *testing.T) {
 		t.Errorf("afterwards a webhook is answered %d %s", r.status, r.body)
 	}
 }
+
+// Any module may emit an event of the name by which Caddy says that a configuration is in force.
+func TestAConfigurationRulesOnceHoweverOftenItIsSaidToHaveStarted(t *testing.T) {
+	new(App).rule()
+	s := newSite(t)
+	s.mustLoad("anvil shop {\nverify none\n}", "")
+	app := running(t)
+	app.rule()
+	if n := len(app.openEngine().attached); n != 1 {
+		t.Errorf("%d configurations hold the workers, want one", n)
+	}
+}

@@ -160,7 +160,7 @@ func (depthCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()
-	seen, warnings := map[string]bool{}, 0
+	seen, warnings, silent := map[string]bool{}, 0, false
 	for _, e := range openEngines() {
 		// While a reload changes a shared store's connection, two engines are open on the same place.
 		place := e.store.Describe()
@@ -170,6 +170,7 @@ func (depthCollector) Collect(ch chan<- prometheus.Metric) {
 		seen[place] = true
 		stats, err := e.store.Stats(ctx)
 		if err != nil {
+			silent = true
 			continue // no figure rather than a wrong one
 		}
 		warnings += len(stats.Warnings)
@@ -188,7 +189,9 @@ func (depthCollector) Collect(ch chan<- prometheus.Metric) {
 			d.oldest = max(d.oldest, l.OldestPending)
 		}
 	}
-	ch <- prometheus.MustNewConstMetric(warningsDesc, prometheus.GaugeValue, float64(warnings))
+	if !silent {
+		ch <- prometheus.MustNewConstMetric(warningsDesc, prometheus.GaugeValue, float64(warnings))
+	}
 	for name, d := range queues {
 		for _, s := range event.States() {
 			ch <- prometheus.MustNewConstMetric(jobsDesc, prometheus.GaugeValue, float64(d.jobs[s]), name, s.String())

@@ -127,12 +127,16 @@ func (f onEvent) Handle(context.Context, caddy.Event) error {
 	return nil
 }
 
-// rule makes this configuration the ruling one.
+// rule makes this configuration the ruling one, once: any module may emit an event of that name.
 func (a *App) rule() {
+	e := a.openEngine()
+	if e == nil || a.hold != nil {
+		return
+	}
 	for name, s := range a.sources {
 		useSecrets(name, s.secrets())
 	}
-	a.hold = a.openEngine().attach(a.module, a.log, a.queueNames(), a.policy)
+	a.hold = e.attach(a.module, a.log, a.queueNames(), a.policy)
 }
 
 func (a *App) exit() {
@@ -235,17 +239,15 @@ func (a *App) Start() error {
 // under Caddy's configuration lock and waits only when the process ends. (A reload that leaves a store behind waits in
 // Cleanup, for the attempts under way and at most drain_timeout.)
 func (a *App) Stop() error {
-	e := a.openEngine()
-	if e == nil {
+	if a.hold == nil { // nothing was claimed for it that could be waited for
 		return nil
 	}
+	e := a.openEngine()
 	if caddy.Exiting() {
 		e.exit()
 		<-e.drained
 	}
-	if a.hold != nil {
-		e.detach(a.hold)
-	}
+	e.detach(a.hold)
 	return nil
 }
 

@@ -53,7 +53,7 @@ type Intervals struct {
 	Renew   time.Duration // 10s
 	Poll    time.Duration // the longest time without a look for due jobs, in case a wake-up was lost; 1s
 	Recover time.Duration // looking for lives whose lease ran out; 5s
-	House   time.Duration // lanes, orphans; 1m
+	House   time.Duration // lanes, orphans; 1m, or sooner as orphan_after wants it
 	Prune   time.Duration // 5s
 }
 

@@ -132,7 +132,7 @@ func (s *Store) Stats(ctx context.Context) (store.Stats, error) {
 	s.server.mu.Lock()
 	st.Warnings = slices.Clone(s.server.warnings)
 	s.server.mu.Unlock()
-	s.lookAtMemory(context.WithoutCancel(ctx)) // a caller that leaves must not keep accepts from knowing
+	s.lookAtMemory(ctx)
 	st.Bytes = s.server.used.Load()
 	return st, err
 }

@@ -184,15 +184,18 @@ func (s *Store) full() bool {
 }
 
 func (s *Store) lookAtMemory(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, s.o.AcceptTimeout)
+	limited, cancel := context.WithTimeout(ctx, s.o.AcceptTimeout)
 	defer cancel()
-	s.server.looked.set() // also when it fails: the next look is not sooner
-	node, err := s.node(ctx)
-	if err != nil {
-		return
+	var text string
+	node, err := s.node(limited)
+	if err == nil {
+		text, err = node.Info(limited, "memory").Result()
 	}
-	if text, err := node.Info(ctx, "memory").Result(); err == nil {
+	switch {
+	case err == nil:
 		s.remember(parseInfo(text))
+	case ctx.Err() == nil: // whoever leaves in the middle must not keep accepts from looking
+		s.server.looked.set()
 	}
 }
 
