@@ -43,8 +43,9 @@ func (s standIn) Stats(ctx context.Context) (store.Stats, error) {
 	return s.Store.Stats(ctx)
 }
 
-// depthOf gives the numbers of jobs in a queue by their state; nil when there are none for it.
-func depthOf(t *testing.T, queue string) (jobs map[string]float64) {
+// depthOf gives the numbers of jobs in a queue by their state, nil when there are none for it, and whether the warnings of
+// the stores are counted.
+func depthOf(t *testing.T, queue string) (jobs map[string]float64, warned bool) {
 	t.Helper()
 	r := prometheus.NewRegistry()
 	r.MustRegister(depthCollector{})
@@ -53,6 +54,7 @@ func depthOf(t *testing.T, queue string) (jobs map[string]float64) {
 		t.Fatal(err)
 	}
 	for _, f := range families {
+		warned = warned || f.GetName() == "caddy_anvil_store_warnings"
 		for _, m := range f.GetMetric() {
 			if l := m.GetLabel(); f.GetName() == "caddy_anvil_jobs" && l[0].GetValue() == queue {
 				if jobs == nil {
@@ -62,7 +64,7 @@ func depthOf(t *testing.T, queue string) (jobs map[string]float64) {
 			}
 		}
 	}
-	return jobs
+	return jobs, warned
 }
 
 func TestAPlaceThatIsOpenTwiceIsCountedOnce(t *testing.T) {
@@ -77,7 +79,7 @@ func TestAPlaceThatIsOpenTwiceIsCountedOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := depthOf(t, "counted"); got["pending"] != 1 {
+	if got, _ := depthOf(t, "counted"); got["pending"] != 1 {
 		t.Errorf("one job in a place that two connections reach is counted as %v", got)
 	}
 }
@@ -87,8 +89,11 @@ func TestAStoreThatDoesNotTellHasNoFigures(t *testing.T) {
 		m := elsewhere{SQLiteStore: &SQLiteStore{path: filepath.Join(t.TempDir(), "anvil.db")}, place: "of " + t.Name(), silent: silent}
 		e := openEngine(t, m)
 		a := e.attach(m, zap.NewNop(), []string{"told"}, worker.Settings{})
-		got := depthOf(t, "told")
+		got, warned := depthOf(t, "told")
 		e.detach(a)
+		if silent == warned {
+			t.Errorf("silent %v: the number of warnings is given: %v", silent, warned)
+		}
 		if silent != (got == nil) {
 			t.Errorf("silent %v: the figures of its queue are %v", silent, got)
 		}

@@ -136,11 +136,11 @@ func (s *source) refuse(ctx context.Context, in *incoming, repl *caddy.Replacer,
 		seconds := (no.retry + time.Second - 1) / time.Second
 		head.Set("Retry-After", strconv.Itoa(int(seconds)))
 	}
+	// The server reads what is left of a body before it answers, unless the connection ends. Of a sender that waits for leave
+	// to send its body nothing would come.
+	waiting := !in.read && in.r.Header.Get("Expect") != ""
 	// A stream of a later version ends alone. There the header would end the connection for the other streams (HTTP/2) or
 	// make the answer malformed (HTTP/3).
-	// Nor can another request follow on a sender that waits for leave to send its body: the server would wait for that body
-	// before it answers.
-	waiting := !in.read && in.r.Header.Get("Expect") != ""
 	if (no.close || waiting) && in.r.ProtoMajor == 1 {
 		head.Set("Connection", "close")
 	}
