@@ -2,6 +2,7 @@ package anvil
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"path/filepath"
 	"strconv"
@@ -86,7 +87,7 @@ func TestAPlaceThatIsOpenTwiceIsCountedOnce(t *testing.T) {
 
 func TestAStoreThatDoesNotTellHasNoFigures(t *testing.T) {
 	for _, silent := range []bool{false, true} {
-		m := elsewhere{SQLiteStore: &SQLiteStore{path: filepath.Join(t.TempDir(), "anvil.db")}, place: "of " + t.Name(), silent: silent}
+		m := elsewhere{SQLiteStore: &SQLiteStore{path: filepath.Join(t.TempDir(), "anvil.db")}, place: fmt.Sprintf("told: %v", !silent), silent: silent}
 		e := openEngine(t, m)
 		a := e.attach(m, zap.NewNop(), []string{"told"}, worker.Settings{})
 		got, warned := depthOf(t, "told")
